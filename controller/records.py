@@ -1,0 +1,261 @@
+"""What the controller knows of each thing: frozen values, read from the store and passed to the pure rooms.
+
+Times are UTC seconds. A record changes only by `msgspec.structs.replace` and a write through the store.
+Every record carries namespace and uid where it has one; `revision` is the change that wrote it last.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from muster.launch import LaunchTemplate
+from muster.protocol import Device, RankExit
+from muster.reasons import End
+from muster.states import AttemptPhase, JobPhase, NodePhase, WorkerPhase
+
+GANG = "gang"
+"""The restart scope of a job that is one gang."""
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """`spec` is the validated manifest's spec in its wire form. `suspend` and `cancel` are the user's wishes;
+    `phase` is where the loop has brought the job. `excluded` are nodes that a verdict ruled out for the next
+    attempt, `preferred` those to go back to."""
+
+    uid: str
+    namespace: str
+    name: str
+    spec: dict[str, Any]
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    user: str = ""
+    generation: int = 1
+    phase: JobPhase = JobPhase.QUEUED
+    reason: str = ""
+    message: str = ""
+    suspend: bool = False
+    cancel: bool = False
+    delete: bool = False
+    epoch: int = 0
+    attempt_uid: str | None = None
+    restarts: int = 0
+    no_progress: int = 0
+    best_step: int | None = None
+    last_failure: str = ""
+    preferred: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    created_at: float = 0.0
+    queued_at: float = 0.0
+    started_at: float | None = None
+    finished_at: float | None = None
+    revision: int = 0
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Who was at fault and what to do. `action` is one of record, retry, restart, replace, drain, hold, fail,
+    previous_checkpoint, original_world_size. `why` is a sentence for people; `decided_by` quotes the evidence."""
+
+    category: str
+    action: str
+    why: str
+    culprit_nodes: tuple[str, ...] = ()
+    culprit_rank: int | None = None
+    node_at_fault: bool | None = None
+    certainty: Literal["confirmed", "likely", "possible"] = "likely"
+    decided_by: tuple[str, ...] = ()
+    fingerprint: str = ""
+    """The same kind of end gives the same fingerprint, whatever the epoch, pid or time."""
+
+
+class ResumePoint(Struct, frozen=True, kw_only=True):
+    """The checkpoint an attempt starts from."""
+
+    path: str
+    step: int
+    checkpoint_uid: str = ""
+
+
+class AttemptRecord(Struct, frozen=True, kw_only=True):
+    """One run of a restart scope on one placement. The timeline: placed, launching, running, detected (the first
+    evidence of its end reached the controller), stopping, ended (every process confirmed dead), decided."""
+
+    uid: str
+    job_uid: str
+    namespace: str
+    job_name: str
+    scope: str
+    number: int
+    epoch: int
+    rendezvous: str
+    phase: AttemptPhase = AttemptPhase.PLACED
+    reason: End | None = None
+    message: str = ""
+    resume: ResumePoint | None = None
+    verdict: Verdict | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    loss: float | None = None
+    redone_steps: int = 0
+    placed_at: float = 0.0
+    launching_at: float | None = None
+    running_at: float | None = None
+    failed_at: float | None = None  # when the culprit ended, by its node's clock
+    detected_at: float | None = None
+    stopping_at: float | None = None
+    ended_at: float | None = None
+    decided_at: float | None = None
+    revision: int = 0
+
+
+class WorkerRecord(Struct, frozen=True, kw_only=True):
+    """One worker of an attempt. `desired`, `template` and `template_revision` are the loop's; `phase`, `exits`,
+    `problem`, `busy_ports` and the times are observed by its node."""
+
+    uid: str
+    attempt_uid: str
+    job_uid: str
+    namespace: str
+    role: str
+    index: int
+    node: str
+    host: str
+    epoch: int
+    devices: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    cpu_milli: int = 0
+    memory: int = 0
+    template: LaunchTemplate
+    template_revision: int = 1
+    desired: Literal["prepare", "run", "stop"] = "prepare"
+    grace: float = 30.0
+    stop_reason: str = ""
+    fence: float | None = None
+    token_hash: str = ""
+    phase: WorkerPhase = WorkerPhase.ASSIGNED
+    exits: tuple[RankExit, ...] = ()
+    problem: str = ""
+    message: str = ""
+    busy_ports: tuple[int, ...] = ()
+    ready_at: float | None = None
+    running_at: float | None = None
+    ended_at: float | None = None
+    revision: int = 0
+
+
+class NodeRecord(Struct, frozen=True, kw_only=True):
+    """A machine. `generation` is the desired state's, `observed` what its agent has acted upon."""
+
+    name: str
+    uid: str
+    phase: NodePhase = NodePhase.READY
+    cordoned: bool = False
+    boot_id: str = ""
+    host: str = ""
+    address: str = ""
+    interface: str = "lo"
+    labels: dict[str, str] = {}
+    cpu_milli: int = 0
+    memory: int = 0
+    devices: tuple[Device, ...] = ()
+    ephemeral_ports: tuple[int, int] = (32768, 60999)
+    agent_version: str = ""
+    generation: int = 0
+    observed: int = 0
+    message: str = ""
+    created_at: float = 0.0
+    phase_since: float = 0.0
+    revision: int = 0
+
+
+class LeaseRecord(Struct, frozen=True):
+    """A node's renewals. `renewals` only grows; the leader judges age by when *it* saw the number change."""
+
+    node: str
+    renewals: int
+    boot_id: str
+    renewed_at: float
+
+
+class QueueRecord(Struct, frozen=True, kw_only=True):
+    name: str
+    uid: str
+    spec: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    generation: int = 1
+    created_at: float = 0.0
+    revision: int = 0
+
+
+class CheckpointRecord(Struct, frozen=True, kw_only=True):
+    """One checkpoint of a job as last seen by an agent. `epoch` is the attempt that reported it."""
+
+    uid: str
+    job_uid: str
+    namespace: str
+    attempt_uid: str
+    epoch: int
+    path: str
+    step: int
+    format: str
+    complete: bool
+    size: int = 0
+    manifest: dict[str, int] = {}
+    why: str = ""
+    created_at: float = 0.0
+    revision: int = 0
+
+
+class IncidentRecord(Struct, frozen=True, kw_only=True):
+    """One failure with its verdict, action and cost (seconds: detect, stop, decide, relaunch; steps redone)."""
+
+    uid: str
+    job_uid: str
+    namespace: str
+    job_name: str
+    attempt_uid: str
+    verdict: Verdict
+    opened_at: float
+    closed_at: float | None = None
+    cost: dict[str, float] = {}
+    revision: int = 0
+
+
+class EventRecord(Struct, frozen=True, kw_only=True):
+    """Something that happened, told to people. `kind`/`object_uid`/`name` say to what."""
+
+    uid: str
+    namespace: str
+    kind: str
+    object_uid: str
+    name: str
+    reason: str
+    message: str
+    at: float
+    level: Literal["normal", "warning"] = "normal"
+    revision: int = 0
+
+
+Record = (
+    JobRecord
+    | AttemptRecord
+    | WorkerRecord
+    | NodeRecord
+    | QueueRecord
+    | CheckpointRecord
+    | IncidentRecord
+    | EventRecord
+)
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One entry of the change log: something was put or deleted at `revision`. `record` is the state when the
+    reader read it (never older than the revision; a later change of the same thing may already be in it)."""
+
+    revision: int
+    kind: str  # Job, Attempt, Worker, Node, Queue, Checkpoint, Incident, Event
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    op: Literal["put", "delete"] = "put"
+    at: float = 0.0
+    record: Record | None = None

@@ -1,0 +1,1 @@
+"""Muster's shared vocabulary, and what a training program imports (`muster.report`)."""

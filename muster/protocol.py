@@ -1,0 +1,241 @@
+"""The agent protocol: one outbound WebSocket from each agent to the API, JSON text frames.
+
+Every frame is an `Up` (agent to API) or a `Down` (API to agent), tagged by `type`, inside a versioned
+envelope. Desired state is level-triggered: `Desired` always holds everything this node should run, so a
+lost or repeated frame does no harm. Reports carry a sequence number and are repeated until `Ack`ed, and
+the API acknowledges only after commit. Unknown fields are ignored, so N and N-1 understand each other.
+"""
+
+from typing import Any
+
+import msgspec
+
+from muster.evidence import Evidence
+from muster.launch import LaunchTemplate
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
+    """What all frames share."""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One accelerator. `group` is its intra-node interconnect domain, `numa` its NUMA node."""
+
+    index: int
+    type: str  # catalogue name, e.g. "h100"
+    vendor: str = ""
+    model: str = ""
+    memory_mib: int | None = None
+    uuid: str | None = None
+    bus: str | None = None
+    numa: int | None = None
+    group: int | None = None
+    healthy: bool = True
+    virtual: bool = False
+    problems: tuple[str, ...] = ()
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a node has. CPU in thousandths of a core, memory in bytes. `host` identifies the network stack:
+    two agents with the same `host` share one port space. `labels` carry fabric levels, e.g.
+    {"muster.dev/block": "b0", "muster.dev/leaf": "b0-l1"}."""
+
+    address: str
+    host: str
+    cpu_milli: int
+    memory: int
+    devices: tuple[Device, ...] = ()
+    labels: dict[str, str] = {}
+    interface: str = "lo"
+    ephemeral_ports: tuple[int, int] = (32768, 60999)
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Lease times in seconds. Renew every `renew`; Unknown after `unknown` without renewal; shims stop their
+    ranks `fence` after the *send* time of the last acknowledged renewal; Lost after `fence + margin`."""
+
+    renew: float = 5.0
+    unknown: float = 15.0
+    fence: float = 300.0
+    margin: float = 5.0
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One worker that this node should have. `desired` is one of prepare, run, stop. `revision` grows when the
+    template changes before the start (new ports). `fence` is this job's, in seconds; None means never."""
+
+    worker_uid: str
+    attempt: str
+    job: str
+    job_uid: str
+    namespace: str
+    scope: str
+    number: int
+    epoch: int
+    role: str
+    index: int
+    desired: str
+    revision: int
+    template: LaunchTemplate
+    devices: tuple[int, ...] = ()
+    fence: float | None = 300.0
+    grace: float = 30.0
+    stop_reason: str = ""
+    token: str = ""
+    checkpoint_directory: str | None = None
+    checkpoint_format: str = "auto"
+    log_limit: int = 256 * 2**20
+
+
+class RankExit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How one process of a worker ended. `rank` is global; None when the process holds several ranks."""
+
+    process: int
+    rank: int | None = None
+    code: int | None = None
+    signal: int | None = None
+    oom: bool = False
+    at: float = 0.0
+
+
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A worker as its agent sees it now. `phase` is a WorkerPhase; Exited only when every process is dead."""
+
+    worker_uid: str
+    attempt: str
+    epoch: int
+    phase: str
+    at: float
+    revision: int = 0
+    exits: tuple[RankExit, ...] = ()
+    message: str = ""
+    problem: str = ""  # a code, e.g. PORT_BUSY, NO_SUCH_COMMAND, WORKDIR_MISSING, DISK_FULL, VANISHED, FENCED
+    busy_ports: tuple[int, ...] = ()
+
+
+class CheckpointItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One checkpoint found on disk. `manifest` maps relative file names to sizes in bytes."""
+
+    path: str
+    step: int
+    format: str
+    complete: bool
+    size: int = 0
+    modified_at: float = 0.0
+    manifest: dict[str, int] = {}
+    why: str = ""  # what is missing when it is not complete
+
+
+class ProgressPoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    step: int
+    at: float
+    rank: int | None = None
+    loss: float | None = None
+    phase: str = ""
+
+
+# -- agent to API ------------------------------------------------------------------------------------
+
+
+class Hello(_Wire, frozen=True, kw_only=True, tag="hello"):
+    """First frame of a stream. `observed` is the last desired generation acted upon."""
+
+    v: int
+    node: str
+    boot_id: str
+    agent_version: str
+    inventory: Inventory
+    observed: int = 0
+    workers: tuple[WorkerReport, ...] = ()
+
+
+class Renew(_Wire, frozen=True, kw_only=True, tag="renew"):
+    """Lease renewal; `sent` is the agent's CLOCK_BOOTTIME in seconds, echoed by `Renewed`."""
+
+    seq: int
+    sent: float
+    observed: int = 0
+
+
+class Report(_Wire, frozen=True, kw_only=True, tag="report"):
+    """Facts, repeated until acknowledged. `seq` grows by one for each report of this node and boot."""
+
+    seq: int
+    workers: tuple[WorkerReport, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    progress: dict[str, tuple[ProgressPoint, ...]] = {}  # by attempt uid
+    checkpoints: dict[str, tuple[CheckpointItem, ...]] = {}  # by attempt uid: the whole stock now
+    inventory: Inventory | None = None
+
+
+class LogChunk(_Wire, frozen=True, kw_only=True, tag="log"):
+    """A piece of a log file. `offset` in bytes makes a repeat harmless. `rank` None is the worker's own stream."""
+
+    worker_uid: str
+    attempt: str
+    rank: int | None = None
+    offset: int
+    data: str
+
+
+Up = Hello | Renew | Report | LogChunk
+
+
+# -- API to agent ------------------------------------------------------------------------------------
+
+
+class Welcome(_Wire, frozen=True, kw_only=True, tag="welcome"):
+    v: int
+    lease: Lease
+    generation: int = 0
+
+
+class Renewed(_Wire, frozen=True, kw_only=True, tag="renewed"):
+    """The renewal `seq` is committed: the lease runs from `sent`."""
+
+    seq: int
+    sent: float
+
+
+class Desired(_Wire, frozen=True, kw_only=True, tag="desired"):
+    """Everything this node should have at `generation`. A worker that is not listed is to be stopped at once and
+    forgotten when it is dead."""
+
+    generation: int
+    assignments: tuple[Assignment, ...] = ()
+
+
+class Ack(_Wire, frozen=True, kw_only=True, tag="ack"):
+    seq: int
+
+
+class LogAck(_Wire, frozen=True, kw_only=True, tag="logAck"):
+    """Bytes before `offset` of this stream are in the log store."""
+
+    worker_uid: str
+    rank: int | None = None
+    offset: int
+
+
+class Refused(_Wire, frozen=True, kw_only=True, tag="refused"):
+    """The stream ends: `code` is one of VERSION, TOKEN, NODE_TAKEN."""
+
+    code: str
+    message: str
+
+
+Down = Welcome | Renewed | Desired | Ack | LogAck | Refused
+
+encode = msgspec.json.encode
+_up: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Up)
+_down: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Down)
+
+
+def decode_up(frame: bytes | str) -> Hello | Renew | Report | LogChunk:
+    """Raises msgspec.ValidationError (a ValueError) on a frame that is not understood."""
+    return _up.decode(frame)  # type: ignore[no-any-return]
+
+
+def decode_down(frame: bytes | str) -> Welcome | Renewed | Desired | Ack | LogAck | Refused:
+    """Raises msgspec.ValidationError (a ValueError) on a frame that is not understood."""
+    return _down.decode(frame)  # type: ignore[no-any-return]

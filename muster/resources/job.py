@@ -1,0 +1,159 @@
+"""The Job: a gang that runs to its end, a service, or several roles.
+
+What only later releases act upon (services, arrays, dependencies) is not accepted yet: an accepted field
+is a promise.
+"""
+
+import re
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from muster.resources.meta import API_VERSION, Metadata, Model, Name
+from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
+
+MAX_WORKERS = 100_000
+FRAMEWORKS = ("command", "torchrun")
+
+
+NotifyEvent = Literal["succeeded", "failed", "cancelled", "held", "restarted"]
+
+
+class Accelerators(Model):
+    """One acceptable kind. `type` is a catalogue name or alias, `count` the devices of each worker."""
+
+    type: str
+    count: int = Field(ge=1, le=1024)
+    workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
+    """Workers of the gang when this kind is chosen; the job's own `workers` otherwise."""
+
+
+class Topology(Model):
+    """Where the gang may and should lie. Levels are names of the fabric, e.g. block, leaf, node."""
+
+    required: str | None = None
+    """All workers share one domain of this level, or the job waits."""
+    preferred: str | None = None
+    """The workers share one domain of this level where possible."""
+
+
+class Checkpoint(Model):
+    """Where checkpoints lie and what they look like. A folder belongs to one live job."""
+
+    directory: str
+    format: Literal["auto", "dcp", "marker"] = "auto"
+    every: DurationOrAuto = "auto"
+    grace: Duration = "30s"
+    """Time between the signal and the kill when the job is stopped on purpose."""
+
+    @field_validator("directory")
+    @classmethod
+    def _absolute_or_relative(cls, value: str) -> str:
+        if not value or "\0" in value:
+            raise ValueError("expected a folder")
+        return value
+
+
+class Progress(Model):
+    """Progress read from the log, for programs that do not use the reporter."""
+
+    regex: str
+
+    @field_validator("regex")
+    @classmethod
+    def _has_step(cls, value: str) -> str:
+        try:
+            groups = re.compile(value).groupindex
+        except re.error as error:
+            raise ValueError(f"expected a regular expression: {error}") from error
+        if "step" not in groups:
+            raise ValueError("expected a group named step, e.g. 'step (?P<step>\\d+) loss (?P<loss>\\S+)'")
+        return value
+
+
+class Recovery(Model):
+    """When to restart and when to stop trying."""
+
+    max_restarts: int = Field(default=20, ge=0)
+    no_progress_limit: int = Field(default=2, ge=1)
+    """Attempts with the same end and no new step after which the job fails."""
+    fence_after: DurationOrNever | None = None
+    """Shims stop their ranks this long after the last renewal; the cluster's default when unset."""
+    recovery_timeout: Duration = "10m"
+    launch_timeout: Duration = "10m"
+    """From the commit of a placement to running ranks, or the attempt is given up."""
+    kill_grace: Duration = "5s"
+    """Time between signal and kill for the rest of a gang of which a part has failed."""
+
+
+class Notify(Model):
+    """A web hook for the job's end, at least once, from the outbox."""
+
+    webhook: str
+    events: list[NotifyEvent] = Field(default=["succeeded", "failed", "cancelled"], min_length=1)
+
+    @field_validator("webhook")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        if not re.match(r"https?://[^\s/]+", value):
+            raise ValueError("expected an http:// or https:// address")
+        return value
+
+
+class JobSpec(Model):
+    """What the user wants."""
+
+    queue: Name = "default"
+    priority_class: Name = "normal"
+    framework: Literal["command", "torchrun"] = "command"
+    workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
+    """A gang: all of them or none. One worker is one launched unit on one node."""
+    max_per_node: int = Field(default=1, ge=1, le=1024)
+    ranks_per_worker: int | None = Field(default=None, ge=1, le=1024)
+    """Framework processes inside a worker; by default one for each accelerator (at least one)."""
+    accelerators: list[Accelerators] = Field(default_factory=list)
+    cpu: Cpu = "1"
+    memory: Memory = "256Mi"
+    workdir: str = "."
+    command: list[str] | None = None
+    script: str | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    time_limit: Duration | None = None
+    topology: Topology = Field(default_factory=Topology)
+    checkpoint: Checkpoint | None = None
+    progress: Progress | None = None
+    recovery: Recovery = Field(default_factory=Recovery)
+    notify: Notify | None = None
+    suspend: bool = False
+
+    @field_validator("command")
+    @classmethod
+    def _not_empty(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and (not value or not value[0]):
+            raise ValueError("expected at least the name of a program")
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _env_names(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise ValueError(f"{name!r} is not a name of an environment variable")
+            if "\0" in text:
+                raise ValueError(f"the value of {name} contains a zero byte")
+        return value
+
+    @model_validator(mode="after")
+    def _one_program(self) -> Self:
+        if (self.command is None) == (self.script is None):
+            raise ValueError("expected exactly one of command and script")
+        return self
+
+
+class Job(Model):
+    """`apiVersion: muster.dev/v1`, `kind: Job`."""
+
+    api_version: Literal["muster.dev/v1"] = API_VERSION
+    kind: Literal["Job"] = "Job"
+    metadata: Metadata
+    spec: JobSpec

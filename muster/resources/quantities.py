@@ -1,0 +1,52 @@
+"""Quantity fields: kept as written, checked at the edge, read through `muster.quantity`."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from muster.quantity import parse_cpu, parse_duration, parse_memory, parse_percent
+
+
+def _cpu(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError('expected cores such as "8", "0.5" or "500m"')
+    parse_cpu(value)
+    return str(value)
+
+
+def _memory(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError('expected bytes such as "512Mi", "64Gi", "1Ti" or "64G"')
+    parse_memory(value)
+    return str(value)
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError('expected a duration such as "30s", "12h" or "1h30m"')
+    if parse_duration(value) <= 0:
+        raise ValueError("expected a duration above zero")
+    return f"{value}s" if isinstance(value, int | float) else value
+
+
+def _duration_or_auto(value: object) -> object:
+    return value if value == "auto" else _duration(value)
+
+
+def _duration_or_never(value: object) -> object:
+    return value if value == "never" else _duration(value)
+
+
+def _percent(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError('expected a share such as "5%"')
+    parse_percent(value)
+    return value
+
+
+Cpu = Annotated[str, BeforeValidator(_cpu)]
+Memory = Annotated[str, BeforeValidator(_memory)]
+Duration = Annotated[str, BeforeValidator(_duration)]
+DurationOrAuto = Annotated[str, BeforeValidator(_duration_or_auto)]
+DurationOrNever = Annotated[str, BeforeValidator(_duration_or_never)]
+Percent = Annotated[str, BeforeValidator(_percent)]
