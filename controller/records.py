@@ -35,7 +35,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     message: str = ""
     suspend: bool = False
     cancel: bool = False
-    delete: bool = False
+    restart_requested: bool = False
     epoch: int = 0
     attempt_uid: str | None = None
     restarts: int = 0
@@ -46,6 +46,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     excluded: tuple[str, ...] = ()
     created_at: float = 0.0
     queued_at: float = 0.0
+    """Its place in the queue: kept through requeues, new only after its user resumed it."""
+    recovering_since: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
     revision: int = 0
@@ -130,7 +132,6 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     grace: float = 30.0
     stop_reason: str = ""
     fence: float | None = None
-    token_hash: str = ""
     phase: WorkerPhase = WorkerPhase.ASSIGNED
     exits: tuple[RankExit, ...] = ()
     problem: str = ""
