@@ -1,0 +1,46 @@
+"""The controller's settings: environment variables only, named in docs/architecture.md."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from muster.protocol import Lease
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """`leader_lease` in seconds. `executor` is agents or kubernetes."""
+
+    database_url: str
+    redis_url: str | None = None
+    lease: Lease = Lease()
+    leader_lease: float = 10.0
+    executor: str = "agents"
+    log_level: str = "info"
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """Raises ValueError naming the variable that is missing or wrong."""
+    env = os.environ if environ is None else environ
+    if not env.get("MUSTER_DATABASE_URL"):
+        raise ValueError("MUSTER_DATABASE_URL is not set, e.g. sqlite:////var/lib/muster/muster.db")
+    executor = env.get("MUSTER_EXECUTOR", "agents")
+    if executor not in ("agents", "kubernetes"):
+        raise ValueError(f"MUSTER_EXECUTOR: expected agents or kubernetes, found {executor!r}")
+    try:
+        lease = msgspec.json.decode(env["MUSTER_LEASE"], type=Lease) if env.get("MUSTER_LEASE") else Lease()
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"MUSTER_LEASE: {error}") from None
+    try:
+        leader_lease = float(env.get("MUSTER_LEADER_LEASE", "10"))
+    except ValueError:
+        raise ValueError("MUSTER_LEADER_LEASE: expected seconds") from None
+    return Settings(
+        database_url=env["MUSTER_DATABASE_URL"],
+        redis_url=env.get("MUSTER_REDIS_URL") or None,
+        lease=lease,
+        leader_lease=leader_lease,
+        executor=executor,
+        log_level=env.get("MUSTER_LOG_LEVEL", "info"),
+    )
