@@ -1,0 +1,50 @@
+"""The environment that every rank has, whatever its framework."""
+
+from typing import Final
+
+from controller.launch.program import literal
+from controller.launch.types import Gang
+from muster.accelerators import catalogue
+
+INTERFACES: Final = {"GLOO_SOCKET_IFNAME": "%{interface}", "NCCL_SOCKET_IFNAME": "%{interface}"}
+
+
+def environment(gang: Gang, worker: int) -> dict[str, str]:
+    """What Muster tells the ranks of one worker, without the user's own values."""
+    job, attempt, placed = gang.job, gang.attempt, gang.workers[worker]
+    env = {
+        "MUSTER_JOB": job.name,
+        "MUSTER_JOB_UID": job.uid,
+        "MUSTER_NAMESPACE": job.namespace,
+        "MUSTER_ATTEMPT": str(attempt.number),
+        "MUSTER_ATTEMPT_UID": attempt.uid,
+        "MUSTER_EPOCH": str(attempt.epoch),
+        "MUSTER_ROLE": placed.role,
+        "MUSTER_WORKER_INDEX": str(placed.index),
+        "MUSTER_WORKERS": str(len(gang.workers)),
+        "MUSTER_NODE": placed.node,
+        "MUSTER_NODE_ADDRESSES": ",".join(other.address for other in gang.workers),
+        "MUSTER_MASTER_ADDR": gang.master.address,
+        "MUSTER_MASTER_PORT": str(gang.master_port),
+        "MUSTER_PORTS": ",".join(str(port) for port in placed.ports),
+        "MUSTER_RANKS_PER_WORKER": str(gang.ranks[worker]),
+        "MUSTER_FIRST_RANK": str(gang.first_rank(worker)),
+        "MUSTER_WORLD_SIZE": str(gang.world_size),
+        "MUSTER_RENDEZVOUS_ID": attempt.rendezvous,
+        "MUSTER_RESUME_FROM": "%{resume}",
+        "MUSTER_REPORT": "%{report}",
+        "PYTHONUNBUFFERED": "1",
+        **INTERFACES,
+    }
+    checkpoint = job.spec.get("checkpoint")
+    if checkpoint:
+        env["MUSTER_CHECKPOINT_DIR"] = _folder(checkpoint["directory"])
+    kind = catalogue().get(placed.device_type or "")
+    if kind is not None and placed.devices:
+        env[kind.visible_devices] = ",".join(str(device) for device in placed.devices)
+    return env
+
+
+def _folder(directory: str) -> str:
+    """An absolute folder as it is; a relative one below the worker's own."""
+    return literal(directory) if directory.startswith("/") else f"%{{dir}}/{literal(directory)}"
