@@ -1,0 +1,42 @@
+"""The state of the cluster: tables, migrations, store, change log, outbox, leader lease, hints."""
+
+from controller.state.changes import Reader, Reading
+from controller.state.errors import (
+    BadValue,
+    Conflict,
+    Contended,
+    IllegalMove,
+    LeadershipLost,
+    NotFound,
+    SchemaMismatch,
+    StoreError,
+    StoreUnavailable,
+    Taken,
+    TooOld,
+)
+from controller.state.store import Store, open_store
+from controller.state.types import LeaderLease, OutboxItem, Remembered, TokenRecord
+from controller.state.writing import Writer
+
+__all__ = [
+    "BadValue",
+    "Conflict",
+    "Contended",
+    "IllegalMove",
+    "LeaderLease",
+    "LeadershipLost",
+    "NotFound",
+    "OutboxItem",
+    "Reader",
+    "Reading",
+    "Remembered",
+    "SchemaMismatch",
+    "Store",
+    "StoreError",
+    "StoreUnavailable",
+    "Taken",
+    "TokenRecord",
+    "TooOld",
+    "Writer",
+    "open_store",
+]

@@ -1,0 +1,92 @@
+"""Column types, and the columns of a record: each field of a Struct becomes one column.
+
+Plain fields become plain columns, so that SQL can select and move by them; structured ones become JSON in a
+TEXT column, encoded and decoded by msgspec with the field's own type.
+"""
+
+import types
+import typing
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from sqlalchemy import BigInteger, Boolean, Column, Dialect, Double, Text
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+
+class Words(TypeDecorator[str]):
+    """Text from anywhere: what PostgreSQL or UTF-8 cannot hold (NUL, lone surrogates) becomes U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or (value.isascii() and "\0" not in value):
+            return value
+        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Choice(TypeDecorator[StrEnum]):
+    """A StrEnum kept as its value."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, enum: type[StrEnum]) -> None:
+        super().__init__()
+        self.enum = enum
+
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        return None if value is None else self.enum(value)
+
+
+class Json(TypeDecorator[Any]):
+    """Any msgspec type as JSON text."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, type_: Any) -> None:
+        super().__init__()
+        self.type_ = type_
+        self._decoder = msgspec.json.Decoder(type_)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else msgspec.json.encode(value).decode()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else self._decoder.decode(value)
+
+
+_PLAIN: dict[Any, type[TypeEngine[Any]]] = {str: Words, int: BigInteger, float: Double, bool: Boolean}
+
+
+def columns_of(record: type[msgspec.Struct], *, key: tuple[str, ...]) -> list[Column[Any]]:
+    """The columns for all fields of `record`, in order; `key` is the primary key."""
+    return [_column(name, hint, name in key) for name, hint in typing.get_type_hints(record).items()]
+
+
+def _column(name: str, hint: Any, primary: bool) -> Column[Any]:
+    hint, nullable = _without_none(hint)
+    return Column(name, _type(hint), primary_key=primary, nullable=nullable, autoincrement=False)
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        rest = [part for part in typing.get_args(hint) if part is not type(None)]
+        if len(rest) < len(typing.get_args(hint)):
+            return (rest[0] if len(rest) == 1 else typing.Union[tuple(rest)]), True  # noqa: UP007
+    return hint, False
+
+
+def _type(hint: Any) -> TypeEngine[Any]:
+    if typing.get_origin(hint) is typing.Literal:
+        return Words()
+    if hint in _PLAIN:
+        return _PLAIN[hint]()
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return Choice(hint)
+    return Json(hint)

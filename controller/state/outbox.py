@@ -1,0 +1,54 @@
+"""The outbox: side effects that were promised in a transaction and are done afterwards, at least once."""
+
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, case, select, update
+
+from controller.state import tables
+from controller.state.limits import OUTBOX_TRIES
+from controller.state.types import OutboxItem
+
+_box = tables.outbox
+_due = (
+    select(_box)
+    .where(_box.c.state == "due", _box.c.next_at <= bindparam("now"))
+    .order_by(_box.c.next_at, _box.c.created_at, _box.c.id)
+    .limit(bindparam("limit"))
+)
+_item = select(_box).where(_box.c.id == bindparam("the_id"))
+_still_due = update(_box).where(_box.c.id == bindparam("the_id"), _box.c.state == "due")
+_done = _still_due.values(state="done", done_at=bindparam("now"), error="")
+_failed = _still_due.values(
+    tries=_box.c.tries + 1,
+    error=bindparam("why"),
+    next_at=bindparam("next"),
+    state=case((_box.c.tries + 1 >= OUTBOX_TRIES, "dead"), else_="due"),
+    done_at=case((_box.c.tries + 1 >= OUTBOX_TRIES, bindparam("now")), else_=None),
+).returning(_box.c.state)
+_later = _still_due.values(next_at=bindparam("next"))
+
+
+def due(connection: Connection, now: float, limit: int) -> list[OutboxItem]:
+    return [_read(row) for row in connection.execute(_due, {"now": now, "limit": limit})]
+
+
+def item(connection: Connection, id: str) -> OutboxItem | None:  # noqa: A002
+    row = connection.execute(_item, {"the_id": id}).first()
+    return None if row is None else _read(row)
+
+
+def done(connection: Connection, id: str, now: float) -> None:  # noqa: A002
+    connection.execute(_done, {"the_id": id, "now": now})
+
+
+def failed(connection: Connection, id: str, error: str, next_at: float, now: float) -> bool:  # noqa: A002
+    row = connection.execute(_failed, {"the_id": id, "why": error, "next": next_at, "now": now}).first()
+    return row is not None and row[0] == "dead"
+
+
+def later(connection: Connection, id: str, next_at: float) -> None:  # noqa: A002
+    connection.execute(_later, {"the_id": id, "next": next_at})
+
+
+def _read(row: Any) -> OutboxItem:
+    return OutboxItem(**row._mapping)

@@ -1,0 +1,236 @@
+"""Reading: every method sees the same snapshot. Lists have a fixed order, so that equal states read equal."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Select, Text, TextClause, func, select, tuple_, type_coerce
+
+from controller.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    EventRecord,
+    IncidentRecord,
+    JobRecord,
+    LeaseRecord,
+    NodeRecord,
+    QueueRecord,
+    WorkerRecord,
+)
+from controller.state import tables
+from controller.state.kinds import ATTEMPT, CHECKPOINT, EVENT, INCIDENT, JOB, NODE, QUEUE, WORKER, Kind
+from controller.state.statements import batches, select_by
+from controller.state.types import Remembered, TokenRecord
+from muster.evidence import Evidence
+from muster.protocol import ProgressPoint
+from muster.states import JobPhase
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+_evidence = msgspec.json.Decoder(Evidence)
+
+
+class Records:
+    """How records come out of rows. `locking`: a single record that is read is locked until the transaction ends."""
+
+    locking = False
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._dialect = connection.dialect.name
+
+    def _one(self, kind: Kind[R], **by: Any) -> R | None:
+        lock = self.locking and self._dialect == "postgresql"
+        row = self._connection.execute(select_by(kind, *by, lock=lock), by).first()
+        return None if row is None else kind.read(row)
+
+    def _all(self, kind: Kind[R], order: tuple[str, ...], live: TextClause | None = None, **by: Any) -> list[R]:
+        return self._read(kind, select_by(kind, *by, order=order, live=live), by)
+
+    def _among(self, kind: Kind[R], column: str, values: Iterable[str], order: tuple[str, ...] = ()) -> list[R]:
+        found: list[R] = []
+        for batch in batches(values):
+            found += self._read(kind, select_by(kind, column, order=order, many=True), {column: batch})
+        return found
+
+    def _read(self, kind: Kind[R], statement: Select[Any], by: dict[str, Any] | None = None) -> list[R]:
+        return [kind.read(row) for row in self._connection.execute(statement, by or {})]
+
+
+class Jobs(Records):
+    """Jobs, attempts and workers."""
+
+    def job(self, uid: str) -> JobRecord | None:
+        return self._one(JOB, uid=uid)
+
+    def job_named(self, namespace: str, name: str) -> JobRecord | None:
+        """The live job of this name, else the newest finished one."""
+        live = self._all(JOB, (), tables.LIVE_JOB, namespace=namespace, name=name)
+        if live:
+            return self.job(live[0].uid) if self.locking else live[0]
+        found = self._all(JOB, ("created_at", "uid"), namespace=namespace, name=name)
+        return found[-1] if found else None
+
+    def jobs(
+        self,
+        namespace: str | None = None,
+        *,
+        live_only: bool = False,
+        labels: dict[str, str] | None = None,
+        phases: Collection[JobPhase] | None = None,
+        queue: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[JobRecord]:
+        """By (namespace, name, uid); `after` is this triple of the last job of the page before."""
+        jobs = tables.jobs
+        statement = select(*JOB.columns).order_by(jobs.c.namespace, jobs.c.name, jobs.c.uid)
+        if namespace is not None:
+            statement = statement.where(jobs.c.namespace == namespace)
+        if live_only:
+            statement = statement.where(tables.LIVE_JOB)
+        for key, value in (labels or {}).items():
+            statement = statement.where(self._has_label(jobs.c.labels, key, value))
+        if phases is not None:
+            statement = statement.where(jobs.c.phase.in_(sorted(phases)))
+        if queue is not None:
+            statement = statement.where(jobs.c.queue == queue)
+        if after is not None:
+            statement = statement.where(tuple_(jobs.c.namespace, jobs.c.name, jobs.c.uid) > tuple_(*after))
+        return self._read(JOB, statement if limit is None else statement.limit(limit))
+
+    def _has_label(self, column: Any, key: str, value: str) -> Any:
+        """In compact JSON a member stands behind `{` or `,`, and an unescaped quote never stands inside a string."""
+        member = f"{msgspec.json.encode(key).decode()}:{msgspec.json.encode(value).decode()}"
+        position = func.strpos if self._dialect == "postgresql" else func.instr
+        text = type_coerce(column, Text)
+        return (position(text, "{" + member) > 0) | (position(text, "," + member) > 0)
+
+    def attempt(self, uid: str) -> AttemptRecord | None:
+        return self._one(ATTEMPT, uid=uid)
+
+    def attempts(self, job_uid: str) -> list[AttemptRecord]:
+        """Oldest first."""
+        return self._all(ATTEMPT, ("epoch", "uid"), job_uid=job_uid)
+
+    def attempts_of(self, uids: Iterable[str]) -> dict[str, AttemptRecord]:
+        """Those of these attempts that exist, by uid, in one query."""
+        return {one.uid: one for one in self._among(ATTEMPT, "uid", uids)}
+
+    def live_attempts(self) -> list[AttemptRecord]:
+        return self._all(ATTEMPT, ("job_uid", "epoch"), tables.LIVE_ATTEMPT)
+
+    def worker(self, uid: str) -> WorkerRecord | None:
+        return self._one(WORKER, uid=uid)
+
+    def workers(self, attempt_uid: str) -> list[WorkerRecord]:
+        """By role and index."""
+        return self._all(WORKER, ("role", "index"), attempt_uid=attempt_uid)
+
+    def workers_of(self, attempt_uids: Iterable[str]) -> dict[str, list[WorkerRecord]]:
+        """Workers by attempt uid, each list by role and index, in one query."""
+        found: dict[str, list[WorkerRecord]] = {}
+        for worker in self._among(WORKER, "attempt_uid", attempt_uids, ("attempt_uid", "role", "index")):
+            found.setdefault(worker.attempt_uid, []).append(worker)
+        return found
+
+    def workers_of_node(self, node: str, live_only: bool = True) -> list[WorkerRecord]:
+        """By uid. `live_only` leaves out those that are Exited or Lost."""
+        return self._all(WORKER, ("uid",), tables.LIVE_WORKER if live_only else None, node=node)
+
+    def live_workers(self) -> list[WorkerRecord]:
+        return self._all(WORKER, ("uid",), tables.LIVE_WORKER)
+
+    def devices_in_use(self, node: str | None = None) -> dict[tuple[str, int], str]:
+        """(node, device) to the uid of the worker that holds it."""
+        held = tables.allocations
+        statement = select(held.c.node, held.c.device, held.c.worker_uid)
+        if node is not None:
+            statement = statement.where(held.c.node == node)
+        return {(row[0], row[1]): row[2] for row in self._connection.execute(statement)}
+
+    def ports_in_use(self, host: str | None = None) -> set[tuple[str, int]]:
+        """(host, port) of every reserved port."""
+        statement = select(tables.ports.c.host, tables.ports.c.port)
+        if host is not None:
+            statement = statement.where(tables.ports.c.host == host)
+        return {(row[0], row[1]) for row in self._connection.execute(statement)}
+
+
+class Cluster(Records):
+    """Nodes, leases, queues and tokens."""
+
+    def nodes(self) -> list[NodeRecord]:
+        return self._all(NODE, ("name",))
+
+    def node(self, name: str) -> NodeRecord | None:
+        return self._one(NODE, name=name)
+
+    def leases(self) -> list[LeaseRecord]:
+        rows = self._connection.execute(select(tables.leases).order_by(tables.leases.c.node))
+        return [LeaseRecord(*row) for row in rows]
+
+    def queues(self) -> list[QueueRecord]:
+        return self._all(QUEUE, ("name",))
+
+    def queue(self, name: str) -> QueueRecord | None:
+        return self._one(QUEUE, name=name)
+
+    def token(self, hash: str) -> TokenRecord | None:  # noqa: A002
+        row = self._connection.execute(select(tables.tokens).where(tables.tokens.c.hash == hash)).first()
+        return None if row is None else TokenRecord(**row._mapping)
+
+    def remembered(self, key: str) -> Remembered | None:
+        row = self._connection.execute(select(tables.idempotency).where(tables.idempotency.c.key == key)).first()
+        return None if row is None else Remembered(**row._mapping)
+
+
+class Facts(Records):
+    """What happened: checkpoints, incidents, events, evidence, progress."""
+
+    def checkpoints(self, job_uid: str) -> list[CheckpointRecord]:
+        """By step."""
+        return self._all(CHECKPOINT, ("step", "path"), job_uid=job_uid)
+
+    def incidents(self, namespace: str | None = None, job_uid: str | None = None) -> list[IncidentRecord]:
+        """Oldest first."""
+        by: dict[str, Any] = {"namespace": namespace, "job_uid": job_uid}
+        given = {name: value for name, value in by.items() if value is not None}
+        return self._all(INCIDENT, ("opened_at", "uid"), **given)
+
+    def events(
+        self, namespace: str | None = None, object_uid: str | None = None, after: int | None = None, limit: int = 1000
+    ) -> list[EventRecord]:
+        """By revision: the first `limit` after the revision `after`; without `after` the newest `limit`."""
+        events = tables.events
+        statement = select(*EVENT.columns).limit(limit)
+        if namespace is not None:
+            statement = statement.where(events.c.namespace == namespace)
+        if object_uid is not None:
+            statement = statement.where(events.c.object_uid == object_uid)
+        if after is not None:
+            return self._read(EVENT, statement.where(events.c.revision > after).order_by(events.c.revision))
+        return self._read(EVENT, statement.order_by(events.c.revision.desc()))[::-1]
+
+    def evidence(self, attempt_uid: str) -> list[Evidence]:
+        """Earliest first."""
+        table = tables.evidence
+        statement = select(table.c.body).where(table.c.attempt_uid == attempt_uid).order_by(table.c.at, table.c.digest)
+        return [_evidence.decode(body) for body in self._connection.execute(statement).scalars()]
+
+    def progress(self, attempt_uid: str, limit: int = 1000) -> list[ProgressPoint]:
+        """The newest `limit` points, oldest first."""
+        table = tables.progress
+        statement = (
+            select(table.c.step, table.c.at, table.c.rank, table.c.loss, table.c.phase)
+            .where(table.c.attempt_uid == attempt_uid)
+            .order_by(table.c.at.desc(), table.c.step.desc(), table.c.rank.desc(), table.c.phase.desc())
+            .limit(limit)
+        )
+        rows = self._connection.execute(statement).all()
+        return [_point(row) for row in reversed(rows)]
+
+
+def _point(row: Sequence[Any]) -> ProgressPoint:
+    step, at, rank, loss, phase = row
+    return ProgressPoint(step=step, at=at, rank=None if rank < 0 else rank, loss=loss, phase=phase)

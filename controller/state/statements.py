@@ -1,0 +1,87 @@
+"""SELECT and UPDATE statements of the kinds, each built once: SQLAlchemy compiles a statement it has seen no second
+time, and psycopg prepares it on the server."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BindParameter, Insert, Select, Table, TextClause, Update, bindparam, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from controller.state.kinds import Kind
+from muster.states import sources
+
+BATCH = 1_000
+"""Most values in one IN."""
+
+
+@cache
+def select_by(
+    kind: Kind[Any],
+    *by: str,
+    order: tuple[str, ...] = (),
+    live: TextClause | None = None,
+    lock: bool = False,
+    many: bool = False,
+) -> Select[Any]:
+    """Rows whose columns `by` equal the parameters of the same names (`many`: lie in the lists of these names)."""
+    table = kind.table
+    statement = select(*kind.columns)
+    for name in by:
+        parameter: BindParameter[Any] = bindparam(name, expanding=many, unique=False)
+        statement = statement.where(table.c[name].in_(parameter) if many else table.c[name] == parameter)
+    if live is not None:
+        statement = statement.where(live)
+    if order:
+        statement = statement.order_by(*(table.c[name] for name in order))
+    return statement.with_for_update(key_share=True) if lock else statement
+
+
+@cache
+def insert_into(table: Table) -> Insert:
+    return insert(table)
+
+
+@cache
+def insert_or(
+    dialect: str, table: Table, keys: tuple[str, ...], replace: tuple[str, ...] = (), add: tuple[str, ...] = ()
+) -> Any:
+    """INSERT that, where a row with the same `keys` stands, replaces the columns `replace` and adds to the columns
+    `add`; without either it keeps that row."""
+    build = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    statement = build(table).execution_options(preserve_rowcount=True)
+    if not replace and not add:
+        return statement.on_conflict_do_nothing(index_elements=list(keys))
+    new = {name: statement.excluded[name] for name in replace}
+    grown = {name: table.c[name] + statement.excluded[name] for name in add}
+    return statement.on_conflict_do_update(index_elements=list(keys), set_=new | grown)
+
+
+@cache
+def patching(kind: Kind[Any], versioned: bool) -> Update:
+    """UPDATE of one row by its key (parameter `the_key`), at a known revision (parameter `the_revision`) only when
+    `versioned`. The columns to set are the other parameters."""
+    statement = update(kind.table).where(kind.table.c[kind.key] == bindparam("the_key"))
+    if versioned:
+        statement = statement.where(kind.table.c.revision == bindparam("the_revision"))
+    return statement.returning(*kind.columns)
+
+
+@cache
+def moving(kind: Kind[Any], target: str) -> Update:
+    """`patching`, but only from the phases that may lead to `target`."""
+    assert kind.moves is not None
+    allowed = sorted(sources(kind.moves, kind.phases(target)))
+    return patching(kind, False).where(kind.table.c.phase.in_(allowed))
+
+
+@cache
+def stamping(kind: Kind[Any]) -> Update:
+    return update(kind.table).where(kind.table.c.uid == bindparam("the_uid"))
+
+
+def batches(values: Iterable[str]) -> Iterable[list[str]]:
+    """Without repeats, in pieces that fit one IN."""
+    unique = list(dict.fromkeys(values))
+    for start in range(0, len(unique), BATCH):
+        yield unique[start : start + BATCH]

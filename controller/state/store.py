@@ -1,0 +1,174 @@
+"""The store: transactions over the tables. Nothing else in Muster speaks SQL."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection, Engine, RootTransaction, delete, exc, func, select
+
+from controller.state import outbox, schema, tables
+from controller.state.changes import Reader
+from controller.state.engine import (
+    BUSY_SECONDS,
+    for_reading,
+    for_writing,
+    make_engine,
+    meaning,
+    prepare_sqlite,
+    translated,
+)
+from controller.state.errors import Contended, LeadershipLost, StoreUnavailable
+from controller.state.limits import CHANGES, OUTBOX_SECONDS, REMEMBERED_SECONDS
+from controller.state.types import LeaderLease, OutboxItem
+from controller.state.writing import Writer
+from muster.clock import Clock
+
+T = TypeVar("T")
+
+_leader = select(tables.leader.c.holder, tables.leader.c.epoch).with_for_update(read=True)
+
+TRIES: Final = 8
+"""How often `transact` runs a transaction that others are in the way of."""
+
+
+def open_store(
+    url: str, *, clock: Clock, new_id: Callable[[], str], sleep: Callable[[float], None] = time.sleep
+) -> "Store":
+    """A store on `sqlite:///FILE` or `postgresql://...`. Connects only when first used (SQLite: makes the file).
+    `new_id` gives unique ids. Raises StoreError for a URL or place that cannot work."""
+    with translated():
+        engine = make_engine(url)
+        if engine.dialect.name == "sqlite":
+            prepare_sqlite(engine, sleep)
+    return Store(engine, clock=clock, new_id=new_id, sleep=sleep)
+
+
+class Store:
+    """Safe to share between threads. Every method may raise StoreUnavailable."""
+
+    def __init__(
+        self, engine: Engine, *, clock: Clock, new_id: Callable[[], str], sleep: Callable[[float], None]
+    ) -> None:
+        self._engine, self._clock, self._new_id, self._sleep = engine, clock, new_id, sleep
+        self._reading, self._writing = for_reading(engine), for_writing(engine)
+        # SQLite lets others wait by polling, which starves some; threads of one process wait in line instead.
+        self._turn = threading.Lock() if engine.dialect.name == "sqlite" else None
+        self._inside = threading.local()
+
+    def migrate(self) -> None:
+        """Bring the database to this program's schema; safe when several processes do so at once."""
+        schema.migrate(self._engine)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        """One consistent snapshot, however long it is read."""
+        with translated(), self._reading.connect() as connection:
+            yield Reader(connection)
+
+    @contextmanager
+    def write(self, guard: LeaderLease | None = None) -> Iterator[Writer]:
+        """One transaction: commits at the end of the block, rolls back whole when it raises. With `guard` it raises
+        LeadershipLost, and nothing is written, unless that lease is still the leader's. Never inside another."""
+        with self._my_turn(), translated(), self._writing.connect() as connection:
+            transaction = connection.begin()
+            if guard is not None:
+                _check_leader(connection, guard)
+            writer = Writer(connection, self._clock, self._new_id)
+            yield writer
+            writer._finish()
+            _commit(connection, transaction)
+            writer._committed()
+
+    def transact(self, fn: Callable[[Writer], T], guard: LeaderLease | None = None) -> T:
+        """`fn` in a transaction of its own, again with growing pauses when others are in the way; `fn` must have no
+        other effects. Raises what `fn` raises, and Contended when it is still no use after several tries."""
+        for attempt in range(TRIES):
+            try:
+                with self.write(guard) as writer:
+                    return fn(writer)
+            except Contended:
+                if attempt == TRIES - 1:
+                    raise
+                self._sleep(min(0.01 * 2**attempt, 0.5))
+        raise AssertionError("unreachable")
+
+    def outbox_due(self, now: float, limit: int = 100) -> list[OutboxItem]:
+        """What is to be done now, the longest due first. An item is given again until it is done, failed or
+        postponed."""
+        with translated(), self._reading.connect() as connection:
+            return outbox.due(connection, now, limit)
+
+    def outbox_item(self, id: str) -> OutboxItem | None:  # noqa: A002
+        with translated(), self._reading.connect() as connection:
+            return outbox.item(connection, id)
+
+    def outbox_done(self, id: str) -> None:  # noqa: A002
+        """Repeating it, or doing so to a dead or unknown item, changes nothing."""
+        with self._plain() as connection:
+            outbox.done(connection, id, self._clock.now())
+
+    def outbox_failed(self, id: str, error: str, next_at: float) -> bool:  # noqa: A002
+        """One more failure; due again at `next_at`. True when it was the last: the item is dead."""
+        with self._plain() as connection:
+            return outbox.failed(connection, id, error, next_at, self._clock.now())
+
+    def outbox_postpone(self, id: str, next_at: float) -> None:  # noqa: A002
+        """Due again at `next_at` unless done before: for who has handed it on and waits. No failure."""
+        with self._plain() as connection:
+            outbox.later(connection, id, next_at)
+
+    def prune(self) -> None:
+        """Drop what is beyond its limit: old changes, remembered answers, finished outbox items. To be called from
+        time to time; records of jobs are never touched."""
+        now, log = self._clock.now(), tables.changes
+        with self._plain() as connection:
+            newest = connection.execute(select(func.max(log.c.revision))).scalar() or 0
+            connection.execute(delete(log).where(log.c.revision <= newest - CHANGES))
+            kept = tables.idempotency
+            connection.execute(delete(kept).where(kept.c.at < now - REMEMBERED_SECONDS))
+            box = tables.outbox
+            connection.execute(delete(box).where(box.c.state != "due", box.c.done_at < now - OUTBOX_SECONDS))
+
+    @contextmanager
+    def _plain(self) -> Iterator[Connection]:
+        """A writing transaction beside the change log."""
+        with self._my_turn(), translated(), self._writing.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        if getattr(self._inside, "writing", False):
+            raise RuntimeError("a writing transaction inside another one would wait for itself")
+        if self._turn is not None and not self._turn.acquire(timeout=BUSY_SECONDS):
+            raise Contended(f"other threads have been writing for {BUSY_SECONDS:g} s")
+        self._inside.writing = True
+        try:
+            yield
+        finally:
+            self._inside.writing = False
+            if self._turn is not None:
+                self._turn.release()
+
+
+def _check_leader(connection: Connection, guard: LeaderLease) -> None:
+    """The row stays share-locked until the commit, so nobody becomes leader in between."""
+    row = connection.execute(_leader).one()
+    if (row.holder, row.epoch) != (guard.holder, guard.epoch):
+        raise LeadershipLost(
+            f"{guard.holder} led with epoch {guard.epoch}; now it is epoch {row.epoch} of {row.holder}"
+        )
+
+
+def _commit(connection: Connection, transaction: RootTransaction) -> None:
+    try:
+        transaction.commit()
+    except exc.DBAPIError as error:
+        found = meaning(error)
+        if connection.dialect.name == "postgresql" and isinstance(found, StoreUnavailable):
+            raise StoreUnavailable(f"{found}; whether the commit happened is unknown", outcome_unknown=True) from error
+        raise found from error

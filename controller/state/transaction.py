@@ -1,0 +1,109 @@
+"""What every writing method is made of: insert, move, patch, with the moves of `muster.states` in the WHERE."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from sqlalchemy import Connection, exc, select
+
+from controller.state.changes import Buffer, Reading
+from controller.state.engine import meaning
+from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
+from controller.state.kinds import Kind, R
+from controller.state.statements import insert_into, moving, patching
+from muster.clock import Clock
+
+_FIXED = frozenset({"uid", "revision"})
+
+
+class Transaction(Reading):
+    """One transaction that may write. Reading a single record locks it until the end, so read, decide, patch is
+    safe. A record that a method returns carries its new revision only after the commit (`revision_of`)."""
+
+    locking = True
+    revision: int
+    """After the commit: the highest revision that was taken. 0 before, and when nothing in the log changed."""
+
+    def __init__(self, connection: Connection, clock: Clock, new_id: Callable[[], str]) -> None:
+        super().__init__(connection)
+        self._clock, self._new_id = clock, new_id
+        self._buffer = Buffer()
+        self._spoilt: Taken | None = None
+        self.revision = 0
+        self._revisions: dict[str, int] = {}
+        self._born: set[str] = set()
+
+    def revision_of(self, uid: str) -> int | None:
+        """After the commit: the revision that this transaction gave to a record; None when it did not touch it."""
+        return self._revisions.get(uid)
+
+    def _finish(self) -> None:
+        """The last statements before the commit."""
+        if self._spoilt is not None:
+            raise self._spoilt
+        self._revisions = self._buffer.write(self._connection, self._clock.now())
+
+    def _committed(self) -> None:
+        self.revision = max(self._revisions.values(), default=0)
+
+    def _spoil(self, message: str, cause: BaseException | None = None) -> NoReturn:
+        self._spoilt = Taken(message)
+        raise self._spoilt from cause
+
+    def _insert(self, kind: Kind[R], records: Sequence[R], taken: str, **more: Any) -> None:
+        """`taken` is what to say when a unique row stands in the way; `more` are columns beside the record's."""
+        rows = [kind.values(record) | more for record in records]
+        try:
+            self._connection.execute(insert_into(kind.table), rows)
+        except exc.IntegrityError as error:
+            found = meaning(error)
+            if isinstance(found, Taken):
+                self._spoil(taken, error)
+            raise
+        for record in records:
+            self._born.add(record.uid)  # type: ignore[attr-defined]
+            self._buffer.put(kind, record)
+
+    def _patch(self, kind: Kind[R], key: str, fields: dict[str, Any], expect_revision: int | None = None) -> R:
+        _check(kind, fields)
+        if not fields:
+            raise TypeError("nothing to patch")
+        values = fields | {"the_key": key}
+        if expect_revision is not None:
+            values["the_revision"] = expect_revision
+        row = self._connection.execute(patching(kind, expect_revision is not None), values).first()
+        if row is None:
+            self._refuse_patch(kind, key, expect_revision)
+        return self._put(kind, kind.read(row))
+
+    def _replace(self, kind: Kind[R], record: R) -> R:
+        """All columns of the row with the record's key."""
+        key = getattr(record, kind.key)
+        self._connection.execute(patching(kind, False), kind.values(record) | {"the_key": key})
+        return self._put(kind, record)
+
+    def _move(self, kind: Kind[R], key: str, target: StrEnum, fields: dict[str, Any]) -> R:
+        _check(kind, fields)
+        row = self._connection.execute(moving(kind, target), fields | {"phase": target, "the_key": key}).first()
+        if row is None:
+            found = self._connection.execute(select(kind.table.c.phase).where(kind.table.c[kind.key] == key)).scalar()
+            if found is None:
+                raise NotFound(f"there is no {kind.name} {key}")
+            raise IllegalMove(kind.name, key, str(found), str(target))
+        return self._put(kind, kind.read(row))
+
+    def _put(self, kind: Kind[R], record: R) -> R:
+        self._buffer.put(kind, record)
+        return record
+
+    def _refuse_patch(self, kind: Kind[Any], key: str, expected: int | None) -> NoReturn:
+        found = self._connection.execute(select(kind.table.c.revision).where(kind.table.c[kind.key] == key)).scalar()
+        if found is None:
+            raise NotFound(f"there is no {kind.name} {key}")
+        raise Conflict(f"{kind.name} {key} is at revision {found}, not {expected}: it was changed meanwhile")
+
+
+def _check(kind: Kind[Any], fields: dict[str, Any]) -> None:
+    for name in fields:
+        if name not in kind.fields or name in _FIXED or name == kind.key or (name == "phase" and kind.moves):
+            raise TypeError(f"{kind.name} has no field {name!r} that may be written here")

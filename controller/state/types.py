@@ -1,0 +1,46 @@
+"""Values of the store that are not resources."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class LeaderLease(Struct, frozen=True):
+    """Proof of leadership for `Store.write`. `holder` is unique to the process, `epoch` grows with each taking."""
+
+    holder: str
+    epoch: int
+
+
+class TokenRecord(Struct, frozen=True, kw_only=True):
+    """A bearer token, known by its hash only."""
+
+    hash: str
+    role: Literal["admin", "agent"]
+    name: str = ""
+    created_at: float = 0.0
+
+
+class Remembered(Struct, frozen=True, kw_only=True):
+    """The answer that was given to a request with an Idempotency-Key; `body_hash` tells a repeat from a reuse."""
+
+    key: str
+    body_hash: str
+    response: Any
+    at: float
+
+
+class OutboxItem(Struct, frozen=True, kw_only=True):
+    """A side effect that was promised in a transaction. `tries` counts failures; `key` names it once and for all,
+    so that the receiver can drop a repeat."""
+
+    id: str
+    key: str
+    kind: str
+    payload: dict[str, Any]
+    state: Literal["due", "done", "dead"] = "due"
+    tries: int = 0
+    next_at: float = 0.0
+    error: str = ""
+    created_at: float = 0.0
+    done_at: float | None = None

