@@ -113,10 +113,10 @@ class Buffer:
         if not self._touched:
             return {}
         last = int(connection.execute(_take, {"count": len(self._touched)}).scalar_one())
-        stamped = dict(zip(self._touched.values(), range(last - len(self._touched) + 1, last + 1), strict=True))
+        stamped = list(zip(self._touched.values(), range(last - len(self._touched) + 1, last + 1), strict=True))
         stamps: dict[Kind[Any], list[dict[str, Any]]] = {}
         events, log = [], []
-        for one, revision in stamped.items():
+        for one, revision in stamped:
             if one.event is not None:
                 events.append(one.event | {"revision": revision})
             elif one.op == "put":
@@ -127,7 +127,7 @@ class Buffer:
         if events:
             connection.execute(insert_into(tables.events), events)
         connection.execute(insert_into(_log), log)
-        return {one.uid: revision for one, revision in stamped.items()}
+        return {one.uid: revision for one, revision in stamped}
 
 
 def _entry(one: Touched, revision: int, at: float) -> dict[str, Any]:
