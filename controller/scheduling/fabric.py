@@ -53,20 +53,20 @@ class Fabric(Struct, frozen=True):
                 return depth
         raise KeyError(level)
 
-    def children(self, depth: int, domain: int) -> range:
+    def children(self, depth: int, domain: int) -> slice:
         """The domains one level further in."""
         level, inner = self.levels[depth], self.levels[depth + 1]
         first, last = level.starts[domain], level.ends[domain]
-        return range(int(np.searchsorted(inner.starts, first)), int(np.searchsorted(inner.starts, last)))
+        return slice(int(np.searchsorted(inner.starts, first)), int(np.searchsorted(inner.starts, last)))
 
-    def shared(self, positions: Iterable[int]) -> tuple[str, str]:
-        """Level and name of the tightest labelled domain that holds all positions; empty for the cluster."""
+    def shared(self, positions: Iterable[int]) -> str:
+        """The name of the tightest labelled domain that holds all positions; empty when only the cluster does."""
         held = list(positions)
         for level in reversed(self.levels[1:]):
             domains = {int(level.of[position]) for position in held}
             if len(domains) == 1 and level.labelled[domain := domains.pop()]:
-                return level.name, level.names[domain]
-        return "", ""
+                return level.names[domain]
+        return ""
 
 
 def path_of(labels: Mapping[str, str], levels: Iterable[str]) -> tuple[str | None, ...]:

@@ -7,118 +7,105 @@ It holds what is committed though not yet seen: a worker occupies its devices, C
 its placement until it is confirmed ended.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-import msgspec
-import numpy as np
 from msgspec import Struct
 
 from controller.records import AttemptRecord, Change, JobRecord, NodeRecord, QueueRecord, Record, WorkerRecord
-from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, Ints, path_of, weave
-from controller.scheduling.requests import request_of, wants_to_start
+from controller.scheduling.columns import Columns, carried, count_free, count_total, empty_columns, free_devices
+from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, path_of, weave
+from controller.scheduling.requests import request_of, turn, wants_to_start
 from controller.scheduling.types import GangRequest
 from muster.problems import FieldError, nearest
 from muster.protocol import Device
-from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase, NodePhase
+from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 Known = TypeVar("Known", JobRecord, QueueRecord, NodeRecord, WorkerRecord, AttemptRecord)
 
 
-class Holding(Struct, frozen=True):
-    """What one worker occupies on its node."""
-
-    worker_uid: str
-    job_uid: str
-    devices: tuple[int, ...]
-    cpu_milli: int
-    memory: int
-
-
-class Columns(Struct, frozen=True):
-    """One value for each node in fabric order. What is free is zero on nodes that take no new work."""
-
-    cpu: Ints
-    memory: Ints
-    devices: dict[str, Ints]
-
-
-class ClusterIndex(Struct, frozen=True):
-    """Nodes by name, live jobs and attempts by uid, queues by name, and what is occupied, by node and worker."""
+class ClusterIndex(Struct, frozen=True, kw_only=True):
+    """Nodes and queues by name, live jobs and attempts by uid, live workers by node and uid. `gangs` are the
+    requests of the jobs that want to start. `free` is what is free now, `total` what would be if nothing ran."""
 
     revision: int
     level_names: tuple[str, ...]
     fabric: Fabric
     nodes: Mapping[str, NodeRecord]
-    jobs: Mapping[str, JobRecord]
-    attempts: Mapping[str, AttemptRecord]
-    workers: Mapping[str, WorkerRecord]
     queues: Mapping[str, QueueRecord]
-    holdings: Mapping[str, Mapping[str, Holding]]
+    jobs: Mapping[str, JobRecord]
+    gangs: Mapping[str, GangRequest]
+    attempts: Mapping[str, AttemptRecord]
+    homes: Mapping[str, str]
+    """The node of each live worker."""
+    workers: Mapping[str, Mapping[str, WorkerRecord]]
     free: Columns
+    total: Columns
 
     def requests(self) -> list[GangRequest]:
-        """The gangs that wait for a placement, in the order in which they are served."""
+        """The gangs that wait for a placement, in the order in which they are served. A job of which anything
+        still lives is not among them."""
         busy = {attempt.job_uid for attempt in self.attempts.values()}
-        waiting = (job for job in self.jobs.values() if job.uid not in busy and wants_to_start(job))
-        return sorted((request_of(job) for job in waiting), key=turn)
+        busy |= {worker.job_uid for workers in self.workers.values() for worker in workers.values()}
+        return sorted((gang for uid, gang in self.gangs.items() if uid not in busy), key=turn)
 
     def free_devices(self, node: str) -> list[Device]:
         """Healthy devices of a node that nobody holds."""
-        return _free_devices(self.nodes[node], self.holdings.get(node, {}))
-
-    def emptied(self) -> "ClusterIndex":
-        """The same cluster with nothing running: all but lost nodes take work."""
-        nodes = {
-            name: msgspec.structs.replace(node, phase=NodePhase.READY, cordoned=False)
-            for name, node in self.nodes.items()
-            if node.phase != NodePhase.LOST
-        }
-        return _assemble(self.revision, self.level_names, nodes, {}, {}, {}, self.queues)
+        return free_devices(self.nodes[node], self.workers.get(node, {}))
 
     def check(self) -> None:
         """Raises AssertionError where the index contradicts itself or a cold build of the same records."""
-        for node, holdings in self.holdings.items():
-            held = [device for holding in holdings.values() for device in holding.devices]
-            assert len(held) == len(set(held)), f"{node}: a device is held twice: {sorted(held)}"
-        cold = _assemble(
-            self.revision, self.level_names, self.nodes, self.jobs, self.attempts, self.workers, self.queues
-        )
-        assert cold.fabric.nodes == self.fabric.nodes, "the fabric's order differs from a cold build"
-        assert cold.holdings == self.holdings, "holdings differ from a cold build"
-        assert _columns_equal(cold.free, self.free), "free columns differ from a cold build"
-
-
-def turn(request: GangRequest) -> tuple[bool, int, float, str, str, str]:
-    """The sort key of the order in which gangs are served."""
-    return (
-        not request.repair,
-        -request.priority,
-        request.queued_at,
-        request.namespace,
-        request.name,
-        request.job_uid,
-    )
+        for node, workers in self.workers.items():
+            held = Counter(device for worker in workers.values() for device in worker.devices)
+            assert all(count == 1 for count in held.values()), f"{node}: a device is held twice: {held}"
+        living = [worker for workers in self.workers.values() for worker in workers.values()]
+        records: list[Record] = [
+            *self.nodes.values(),
+            *self.queues.values(),
+            *self.jobs.values(),
+            *self.attempts.values(),
+            *living,
+        ]
+        cold = build(records, revision=self.revision, levels=self.level_names)
+        for table in ("nodes", "queues", "jobs", "gangs", "attempts", "homes", "workers"):
+            assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
+        assert cold.fabric.nodes == self.fabric.nodes, "the fabric differs from a cold build"
+        assert cold.free.same(self.free), "what is free differs from a cold build"
+        assert cold.total.same(self.total), "what there is differs from a cold build"
 
 
 def build(records: Iterable[Record], *, revision: int = 0, levels: tuple[str, ...] = DEFAULT_LEVELS) -> ClusterIndex:
     """The index of all live records, in any order. `levels` are the fabric's, outermost first."""
-    empty = _assemble(revision, levels, {}, {}, {}, {}, {})
-    changes = [
-        Change(
-            revision=record.revision, kind=type(record).__name__.removesuffix("Record"), uid=record.uid, record=record
-        )
-        for record in records
-    ]
-    index = apply(empty, changes)
-    return msgspec.structs.replace(index, revision=max(index.revision, revision))
+    empty = ClusterIndex(
+        revision=revision,
+        level_names=levels,
+        fabric=weave({}, levels),
+        nodes={},
+        queues={},
+        jobs={},
+        gangs={},
+        attempts={},
+        homes={},
+        workers={},
+        free=empty_columns(0),
+        total=empty_columns(0),
+    )
+    draft = _Draft(empty)
+    for record in records:
+        draft.put(record)
+    return draft.finish()
 
 
 def apply(index: ClusterIndex, changes: Iterable[Change]) -> ClusterIndex:
     """The index after `changes`, oldest first. Repeats and records older than what is known do no harm."""
     draft = _Draft(index)
     for change in changes:
-        draft.take(change)
+        draft.revision = max(draft.revision, change.revision)
+        if change.op == "put" and change.record is not None:
+            draft.put(change.record)
+        else:
+            draft.delete(change.kind, change.uid)
     return draft.finish()
 
 
@@ -136,164 +123,124 @@ def unknown_level(index: ClusterIndex, level: str | None, field: str) -> FieldEr
 
 
 class _Draft:
-    """One application of changes: copies of the tables, and which nodes' rows have to be counted anew."""
+    """One application of changes: copies of the tables, and which nodes have to be counted anew."""
 
     def __init__(self, index: ClusterIndex) -> None:
-        self.index = index
+        self.before = index
         self.revision = index.revision
-        self.nodes, self.jobs, self.attempts = dict(index.nodes), dict(index.jobs), dict(index.attempts)
-        self.workers, self.queues, self.holdings = dict(index.workers), dict(index.queues), dict(index.holdings)
-        self.moved = False
-        self.stale: set[str] = set()
+        self.nodes, self.queues = dict(index.nodes), dict(index.queues)
+        self.jobs, self.gangs, self.attempts = dict(index.jobs), dict(index.gangs), dict(index.attempts)
+        self.homes, self.workers = dict(index.homes), dict(index.workers)
+        self.moved = False  # nodes have come, gone or changed their place in the fabric
+        self.changed: set[str] = set()  # nodes whose own record changed
+        self.stirred: set[str] = set()  # nodes whose workers changed
 
-    def take(self, change: Change) -> None:
-        self.revision = max(self.revision, change.revision)
-        record = change.record if change.op == "put" else None
-        match change.kind:
+    def put(self, record: Record) -> None:
+        match record:
+            case JobRecord():
+                self._job(record)
+            case AttemptRecord():
+                _keep(self.attempts, record.uid, record, live=record.phase is not AttemptPhase.ENDED)
+            case WorkerRecord():
+                self._worker(record)
+            case NodeRecord():
+                self._node(record)
+            case QueueRecord():
+                _keep(self.queues, record.name, record)
+            case _:
+                pass  # checkpoints, incidents and events place nothing
+
+    def delete(self, kind: str, uid: str) -> None:
+        match kind:
             case "Job":
-                live = record if isinstance(record, JobRecord) and record.phase not in JOB_TERMINAL else None
-                _put(self.jobs, change.uid, live, record)
+                self.jobs.pop(uid, None)
+                self.gangs.pop(uid, None)
             case "Attempt":
-                going = isinstance(record, AttemptRecord) and record.phase != AttemptPhase.ENDED
-                live_attempt = record if isinstance(record, AttemptRecord) and going else None
-                _put(self.attempts, change.uid, live_attempt, record)
+                self.attempts.pop(uid, None)
             case "Worker":
-                self._worker(change.uid, record if isinstance(record, WorkerRecord) else None)
+                self._vacate(uid)
             case "Node":
-                self._node(change.uid, record if isinstance(record, NodeRecord) else None)
+                self.moved |= _drop(self.nodes, uid)
             case "Queue":
-                self._queue(change.uid, record if isinstance(record, QueueRecord) else None)
+                _drop(self.queues, uid)
 
-    def _worker(self, uid: str, record: WorkerRecord | None) -> None:
-        before = self.workers.get(uid)
-        live = record if record is not None and record.phase not in WORKER_TERMINAL else None
-        if not _put(self.workers, uid, live, record):
+    def _job(self, job: JobRecord) -> None:
+        if not _keep(self.jobs, job.uid, job, live=job.phase not in JOB_TERMINAL):
             return
-        for known, holding in ((before, None), (live, _holding(live) if live else None)):
-            if known is None:
-                continue
-            held = {other: kept for other, kept in self.holdings.get(known.node, {}).items() if other != uid}
-            if holding is not None:
-                held[uid] = holding
-            self.holdings[known.node] = held
-            if not held:
-                del self.holdings[known.node]
-            self.stale.add(known.node)
+        if wants_to_start(job):
+            self.gangs[job.uid] = request_of(job)
+        else:
+            self.gangs.pop(job.uid, None)
 
-    def _node(self, uid: str, record: NodeRecord | None) -> None:
-        if record is None:
-            gone = next((name for name, node in self.nodes.items() if node.uid == uid), None)
-            if gone is not None:
-                del self.nodes[gone]
-                self.moved = True
+    def _worker(self, worker: WorkerRecord) -> None:
+        home = self.homes.get(worker.uid)
+        known = self.workers[home][worker.uid] if home is not None else None
+        if known is not None and worker.revision < known.revision:
             return
-        before = self.nodes.get(record.name)
-        if _put(self.nodes, record.name, record, record):
-            names = self.index.level_names
-            self.moved |= before is None or path_of(before.labels, names) != path_of(record.labels, names)
-            self.stale.add(record.name)
+        self._vacate(worker.uid)
+        if worker.phase not in WORKER_TERMINAL:
+            self.homes[worker.uid] = worker.node
+            self.workers[worker.node] = {**self.workers.get(worker.node, {}), worker.uid: worker}
+            self.stirred.add(worker.node)
 
-    def _queue(self, uid: str, record: QueueRecord | None) -> None:
-        if record is not None:
-            _put(self.queues, record.name, record, record)
+    def _vacate(self, uid: str) -> None:
+        home = self.homes.pop(uid, None)
+        if home is None:
             return
-        gone = next((name for name, queue in self.queues.items() if queue.uid == uid), None)
-        if gone is not None:
-            del self.queues[gone]
+        self.workers[home] = {other: worker for other, worker in self.workers[home].items() if other != uid}
+        if not self.workers[home]:
+            del self.workers[home]
+        self.stirred.add(home)
+
+    def _node(self, node: NodeRecord) -> None:
+        known = self.nodes.get(node.name)
+        if _keep(self.nodes, node.name, node):
+            names = self.before.level_names
+            self.moved |= known is None or path_of(known.labels, names) != path_of(node.labels, names)
+            self.changed.add(node.name)
 
     def finish(self) -> ClusterIndex:
+        fabric, free, total = self.before.fabric, self.before.free, self.before.total
         if self.moved:
-            return _assemble(
-                self.revision, self.index.level_names, self.nodes, self.jobs, self.attempts, self.workers, self.queues
-            )
-        free = _recount(self.index.free, self.index.fabric, self.nodes, self.holdings, self.stale)
-        return msgspec.structs.replace(
-            self.index,
+            names = self.before.level_names
+            fabric = weave({name: path_of(node.labels, names) for name, node in self.nodes.items()}, names)
+            free, total = carried(free, self.before.fabric, fabric), carried(total, self.before.fabric, fabric)
+        if changed := sorted(self.changed & self.nodes.keys()):
+            total = count_total(total, fabric, (self.nodes[name] for name in changed))
+        if stirred := sorted((self.changed | self.stirred) & self.nodes.keys()):
+            rows = ((self.nodes[name], self.workers.get(name, {})) for name in stirred)
+            free = count_free(free, fabric, rows)
+        return ClusterIndex(
             revision=self.revision,
+            level_names=self.before.level_names,
+            fabric=fabric,
             nodes=self.nodes,
-            jobs=self.jobs,
-            attempts=self.attempts,
-            workers=self.workers,
             queues=self.queues,
-            holdings=self.holdings,
+            jobs=self.jobs,
+            gangs=self.gangs,
+            attempts=self.attempts,
+            homes=self.homes,
+            workers=self.workers,
             free=free,
+            total=total,
         )
 
 
-def _put(table: dict[str, Known], key: str, value: Known | None, record: Record | None) -> bool:
-    """Put or drop one record. False when something newer is known already."""
+def _keep(table: dict[str, Known], key: str, record: Known, live: bool = True) -> bool:
+    """Put a record, or drop it where it no longer lives. False when something newer of it is known already."""
     known = table.get(key)
-    if known is not None and record is not None and known.uid == record.uid and record.revision < known.revision:
+    if known is not None and known.uid == record.uid and record.revision < known.revision:
         return False
-    if value is None:
-        return table.pop(key, None) is not None
-    table[key] = value
+    if live:
+        table[key] = record
+    else:
+        table.pop(key, None)
     return True
 
 
-def _holding(worker: WorkerRecord) -> Holding:
-    return Holding(worker.uid, worker.job_uid, worker.devices, worker.cpu_milli, worker.memory)
-
-
-def _assemble(
-    revision: int,
-    level_names: tuple[str, ...],
-    nodes: Mapping[str, NodeRecord],
-    jobs: Mapping[str, JobRecord],
-    attempts: Mapping[str, AttemptRecord],
-    workers: Mapping[str, WorkerRecord],
-    queues: Mapping[str, QueueRecord],
-) -> ClusterIndex:
-    """The cold way: everything counted from the records."""
-    fabric = weave({name: path_of(node.labels, level_names) for name, node in nodes.items()}, level_names)
-    holdings: dict[str, dict[str, Holding]] = {}
-    for worker in workers.values():
-        holdings.setdefault(worker.node, {})[worker.uid] = _holding(worker)
-    nothing = np.zeros(len(fabric.nodes), dtype=np.int64)
-    free = _recount(Columns(nothing, nothing, {}), fabric, nodes, holdings, nodes)
-    return ClusterIndex(revision, level_names, fabric, nodes, jobs, attempts, workers, queues, holdings, free)
-
-
-def takes_work(node: NodeRecord) -> bool:
-    return node.phase == NodePhase.READY and not node.cordoned
-
-
-def _recount(
-    free: Columns,
-    fabric: Fabric,
-    nodes: Mapping[str, NodeRecord],
-    holdings: Mapping[str, Mapping[str, Holding]],
-    stale: Iterable[str],
-) -> Columns:
-    """The columns with the rows of the `stale` nodes counted anew."""
-    rows = [name for name in stale if name in fabric.positions]
-    if not rows:
-        return free
-    cpu, memory = free.cpu.copy(), free.memory.copy()
-    devices = {kind: column.copy() for kind, column in free.devices.items()}
-    for name in rows:
-        node, held, position = nodes[name], holdings.get(name, {}), fabric.positions[name]
-        for column in (cpu, memory, *devices.values()):
-            column[position] = 0
-        if not takes_work(node):
-            continue
-        cpu[position] = max(0, node.cpu_milli - sum(holding.cpu_milli for holding in held.values()))
-        memory[position] = max(0, node.memory - sum(holding.memory for holding in held.values()))
-        for device in _free_devices(node, held):
-            column = devices.setdefault(device.type, np.zeros(len(fabric.nodes), dtype=np.int64))
-            column[position] += 1
-    return Columns(cpu, memory, {kind: column for kind, column in devices.items() if column.any()})
-
-
-def _free_devices(node: NodeRecord, holdings: Mapping[str, Holding]) -> list[Device]:
-    taken = {device for holding in holdings.values() for device in holding.devices}
-    return [device for device in node.devices if device.healthy and device.index not in taken]
-
-
-def _columns_equal(one: Columns, other: Columns) -> bool:
-    return (
-        np.array_equal(one.cpu, other.cpu)
-        and np.array_equal(one.memory, other.memory)
-        and one.devices.keys() == other.devices.keys()
-        and all(np.array_equal(column, other.devices[kind]) for kind, column in one.devices.items())
-    )
+def _drop(table: dict[str, NodeRecord] | dict[str, QueueRecord], uid: str) -> bool:
+    """Remove by uid from a table by name. Its name may be another's by now: that one stays."""
+    name = next((name for name, record in table.items() if record.uid == uid), None)
+    if name is not None:
+        del table[name]
+    return name is not None

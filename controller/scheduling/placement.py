@@ -7,12 +7,31 @@ Exact: a gang that fits somewhere within its required level is never refused.
 import numpy as np
 
 from controller.scheduling.devices import fewest
-from controller.scheduling.fabric import Fabric, Ints
-from controller.scheduling.room import Table
+from controller.scheduling.fabric import Bools, Fabric, Ints
+from controller.scheduling.room import Room, Shape, Table, only, without
+from controller.scheduling.types import GangRequest
 
 
-def choose(fabric: Fabric, table: Table, workers: int, required: int = 0) -> dict[int, int] | None:
-    """Workers at each position, or None. `required` is the depth of the level whose domain must hold them all."""
+def choose(room: Room, request: GangRequest, shape: Shape, workers: int) -> dict[int, int] | None:
+    """Workers at each position for this kind, or None. Preferred nodes come before all nodes, the preferred level
+    before the required one. Raises KeyError when the fabric has no such level."""
+    fabric = room.fabric
+    required = fabric.depth(request.required_level)
+    bounds = sorted({required, max(required, fabric.depth(request.preferred_level))}, reverse=True)
+    everywhere = without(fabric, room.table(shape), request.excluded)
+    if everywhere.slots[0][0] < workers:
+        return None
+    tables = [everywhere]
+    if request.preferred:
+        tables.insert(0, only(fabric, everywhere, shape.max_per_node, request.preferred))
+    attempts = (
+        pick(fabric, table, workers, bound) for table in tables for bound in bounds if table.slots[0][0] >= workers
+    )
+    return next((chosen for chosen in attempts if chosen is not None), None)
+
+
+def pick(fabric: Fabric, table: Table, workers: int, required: int = 0) -> dict[int, int] | None:
+    """The same out of one table. `required` is the depth of the level of which one domain must hold them all."""
     for depth in range(len(fabric.levels) - 1, required - 1, -1):
         candidates = np.flatnonzero(_eligible(fabric, depth, required) & (table.slots[depth] >= workers))
         if len(candidates):
@@ -20,20 +39,21 @@ def choose(fabric: Fabric, table: Table, workers: int, required: int = 0) -> dic
     return None
 
 
-def best(fabric: Fabric, table: Table, depth: int) -> tuple[int, int]:
-    """The domain of a level with the most room for this shape, and how many workers fit; (-1, 0) without domains."""
-    rooms = np.where(fabric.levels[depth].labelled, table.slots[depth], -1)
+def best(fabric: Fabric, table: Table, depth: int) -> tuple[str, int]:
+    """The labelled domain of a level with the most room, and how many workers fit; ("", 0) without domains."""
+    level = fabric.levels[depth]
+    rooms = np.where(level.labelled, table.slots[depth], -1)
     if not len(rooms) or rooms.max() < 0:
-        return -1, 0
+        return "", 0
     domain = int(rooms.argmax())
-    return domain, int(rooms[domain])
+    return level.names[domain], int(rooms[domain])
 
 
-def _eligible(fabric: Fabric, depth: int, required: int) -> np.ndarray:
+def _eligible(fabric: Fabric, depth: int, required: int) -> Bools:
     """Labelled domains that lie in a labelled domain of the required level."""
     level, bound = fabric.levels[depth], fabric.levels[required]
-    if not len(level.starts):
-        return level.labelled
+    if not len(fabric.nodes):
+        return np.zeros(len(level.starts), dtype=np.bool_)
     return level.labelled & bound.labelled[bound.of[level.starts]]
 
 
@@ -48,12 +68,15 @@ def _tightest(fabric: Fabric, table: Table, depth: int, candidates: Ints) -> int
 
 
 def _fill(fabric: Fabric, table: Table, depth: int, domain: int, workers: int) -> dict[int, int]:
+    """Spread over the fewest children, and theirs, down to the nodes."""
     if depth == len(fabric.levels) - 1:
         return {domain: workers}
     children = fabric.children(depth, domain)
-    by_hole = sorted(children, key=lambda child: (table.units[depth + 1][child], child))
-    taken = fewest([int(table.slots[depth + 1][child]) for child in by_hole], workers)
+    slots, units = table.slots[depth + 1][children], table.units[depth + 1][children]
+    order = np.lexsort((units, slots))
+    order = order[slots[order] > 0]
     placed: dict[int, int] = {}
-    for order, part in taken.items():
-        placed |= _fill(fabric, table, depth + 1, by_hole[order], part)
+    for child, part in zip(order, fewest(slots[order].tolist(), workers), strict=True):
+        if part:
+            placed |= _fill(fabric, table, depth + 1, children.start + int(child), part)
     return placed

@@ -1,65 +1,91 @@
-"""The planner: one pure function from the picture of the cluster to what starts and why the rest waits."""
+"""The planner: one pure function from the picture of the cluster to what starts and why the rest waits.
 
-from controller.scheduling import reasons
+Every waiting gang in turn is placed whole on what is free after those before it. A gang that does not fit
+changes nothing for those after it. What has not fitted once does not fit later in the same plan, since room only
+shrinks: gangs that ask for the same share one answer, and the reasons speak of what is left at the end.
+"""
+
+from msgspec.structs import replace
+
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.placement import choose
-from controller.scheduling.room import Room, Shape, Table, only, shape_of, without
-from controller.scheduling.types import DecisionGroup, GangRequest, Plan, Start, Wait
+from controller.scheduling.reasons import explain, fits_some, refusal, scene
+from controller.scheduling.room import Room, shape_of
+from controller.scheduling.types import DecisionGroup, DeviceRequest, GangRequest, Plan, Start, Wait
 from muster.reasons import Waiting
+
+Wish = tuple[tuple[tuple[DeviceRequest | None, int], ...], int, int, int, str | None, tuple[str, ...]]
 
 
 def plan(index: ClusterIndex, now: float) -> Plan:
-    """Every waiting gang in turn: started whole on what is free after those before it, or told why it waits.
-    `now` is UTC seconds."""
-    room = Room(index)
+    """What starts now, and why the rest waits, in the order of service. `now` is UTC seconds."""
+    room = Room(index.fabric, index.free, index.free_devices)
     groups: list[DecisionGroup] = []
-    waits: list[Wait] = []
+    waiting: list[tuple[GangRequest, Wait | None]] = []
+    refused: set[Wish] = set()
     for request in index.requests():
-        refusal = reasons.refusal(index, request)
-        start = None if refusal else place(room, request)
+        unplanned = refusal(index, request)
+        start = None
+        if unplanned is None and wish(request) not in refused:
+            start = place(room, request)
         if start is not None:
-            groups.append(DecisionGroup(start=start, reads=tuple(dict.fromkeys(w.node for w in start.workers))))
-        else:
-            waits.append(refusal or reasons.explain(index, room, request))
-    return Plan(tuple(groups), tuple(waits))
-
-
-def fits_empty(index: ClusterIndex, request: GangRequest) -> Wait | None:
-    """None when the gang would fit if nothing else ran; else the warning STRUCTURAL with the largest that fits."""
-    room = Room(index.emptied())
-    if reasons.refusal(index, request) is not None or place(room, request) is not None:
-        return None
-    wait = reasons.explain(index, room, request)
-    return Wait(job_uid=request.job_uid, code=Waiting.STRUCTURAL, message=wait.message, others=(wait.code,))
+            groups.append(_group(start))
+            continue
+        waiting.append((request, unplanned))
+        if unplanned is None:
+            refused.add(wish(request))
+    return Plan(tuple(groups), _reasons(index, room, waiting))
 
 
 def place(room: Room, request: GangRequest) -> Start | None:
-    """The first acceptable kind whose gang fits, taken out of `room`."""
+    """The first acceptable kind whose gang fits, taken out of `room`; None leaves `room` as it was."""
     for device, workers in request.options:
         shape = shape_of(request, device)
-        chosen = _choose(room, request, shape, workers)
+        chosen = choose(room, request, shape, workers)
         if chosen is not None:
             return Start(
                 job_uid=request.job_uid,
                 scope=request.scope,
                 device_type=device.type if device else None,
                 workers=room.take(shape, chosen),
-                domain=room.fabric.shared(chosen)[1],
+                domain=room.fabric.shared(chosen),
             )
     return None
 
 
-def _choose(room: Room, request: GangRequest, shape: Shape, workers: int) -> dict[int, int] | None:
-    """Preferred nodes before all nodes, the preferred level before the required one."""
-    fabric = room.fabric
-    table = without(fabric, room.table(shape), request.excluded)
-    tables: list[Table] = [table]
-    if request.preferred:
-        tables.insert(0, only(fabric, table, shape, request.preferred))
-    required = fabric.depth(request.required_level)
-    for candidates in tables:
-        for depth in sorted({required, max(required, fabric.depth(request.preferred_level))}, reverse=True):
-            chosen = choose(fabric, candidates, workers, depth)
-            if chosen is not None:
-                return chosen
-    return None
+def fits_empty(index: ClusterIndex, request: GangRequest) -> Wait | None:
+    """None when the gang would fit if nothing ran (or names a level that does not exist); else the warning
+    STRUCTURAL with what the cluster has. Nodes may come."""
+    empty = Room(index.fabric, index.total, index.free_devices)
+    if refusal(index, request) is not None or fits_some(empty, request):
+        return None
+    wait = explain(scene(index, empty), request)
+    return replace(wait, code=Waiting.STRUCTURAL, others=())
+
+
+def wish(request: GangRequest) -> Wish:
+    """What decides whether a gang fits at all, whoever asks and wherever it would like to lie."""
+    return (
+        request.options,
+        request.cpu_milli,
+        request.memory,
+        request.max_per_node,
+        request.required_level,
+        request.excluded,
+    )
+
+
+def _reasons(index: ClusterIndex, room: Room, waiting: list[tuple[GangRequest, Wait | None]]) -> tuple[Wait, ...]:
+    view = scene(index, room)
+    known: dict[Wish, Wait] = {}
+    waits = []
+    for request, unplanned in waiting:
+        if unplanned is None and wish(request) not in known:
+            known[wish(request)] = explain(view, request)
+        wait = unplanned or known[wish(request)]
+        waits.append(replace(wait, job_uid=request.job_uid))
+    return tuple(waits)
+
+
+def _group(start: Start) -> DecisionGroup:
+    return DecisionGroup(start=start, reads=tuple(dict.fromkeys(worker.node for worker in start.workers)))

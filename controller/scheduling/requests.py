@@ -1,8 +1,9 @@
-"""From a job to what the planner places: its gang request."""
+"""From a job to what the planner places: its gang request, and its turn."""
 
 from typing import Any, Final
 
 from controller.records import JobRecord
+from controller.scheduling.columns import MOST
 from controller.scheduling.types import DeviceRequest, GangRequest
 from muster.accelerators import canonical
 from muster.quantity import parse_cpu, parse_memory
@@ -19,9 +20,21 @@ def wants_to_start(job: JobRecord) -> bool:
     return job.phase in _WAITING and not (job.suspend or job.cancel)
 
 
+def turn(request: GangRequest) -> tuple[bool, int, float, str, str, str]:
+    """The order in which gangs are served: repairs, then priority, then age, then name."""
+    return (
+        not request.repair,
+        -request.priority,
+        request.queued_at,
+        request.namespace,
+        request.name,
+        request.job_uid,
+    )
+
+
 def device_type(name: str) -> str:
     """The catalogue's name of an accelerator; one that it does not know is called as it is, in lower case."""
-    return canonical(name) or name.lower()
+    return canonical(name) or name.strip().lower()
 
 
 def request_of(job: JobRecord) -> GangRequest:
@@ -35,10 +48,10 @@ def request_of(job: JobRecord) -> GangRequest:
         queue=spec.get("queue", "default"),
         priority=PRIORITY_CLASSES.get(spec.get("priorityClass", "normal"), PRIORITY_CLASSES["normal"]),
         queued_at=job.queued_at,
-        repair=job.phase == JobPhase.RECOVERING,
+        repair=job.phase is JobPhase.RECOVERING,
         options=_options(spec),
-        cpu_milli=parse_cpu(spec.get("cpu", "1")),
-        memory=parse_memory(spec.get("memory", "256Mi")),
+        cpu_milli=min(parse_cpu(spec.get("cpu", "1")), MOST),
+        memory=min(parse_memory(spec.get("memory", "256Mi")), MOST),
         max_per_node=spec.get("maxPerNode", 1),
         required_level=topology.get("required"),
         preferred_level=topology.get("preferred"),

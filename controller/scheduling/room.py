@@ -1,13 +1,13 @@
 """What is free while a plan is being made: the index's free state, less what has been decided in thought."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from msgspec import Struct
 
+from controller.scheduling.columns import Columns
 from controller.scheduling.devices import choose_devices
 from controller.scheduling.fabric import Fabric, Ints
-from controller.scheduling.index import ClusterIndex
 from controller.scheduling.types import DeviceRequest, GangRequest, WorkerPlacement
 from muster.protocol import Device
 
@@ -23,7 +23,7 @@ class Shape(Struct, frozen=True):
 
 class Table(Struct, frozen=True):
     """How many workers of one shape fit: `slots` with the gang's limit per node, `units` without it (how large a
-    hole is). For each level of the fabric, one number for each domain; the last level is the nodes."""
+    hole is). For each level of the fabric one number for each domain; the last level is the nodes."""
 
     slots: tuple[Ints, ...]
     units: tuple[Ints, ...]
@@ -34,29 +34,27 @@ def shape_of(request: GangRequest, device: DeviceRequest | None) -> Shape:
 
 
 class Room:
-    """Free columns and devices, and a table for each shape that has been asked for, kept up to date."""
+    """Free columns and devices, and a table for each shape that has been asked for. A table costs the number of
+    nodes once; later it catches up with the nodes that were taken from since it was last looked at."""
 
-    def __init__(self, index: ClusterIndex) -> None:
-        self.fabric: Fabric = index.fabric
-        self._index = index
-        self._cpu, self._memory = index.free.cpu.copy(), index.free.memory.copy()
-        self._devices = {kind: column.copy() for kind, column in index.free.devices.items()}
+    def __init__(self, fabric: Fabric, free: Columns, devices_of: Callable[[str], list[Device]]) -> None:
+        self.fabric = fabric
+        devices = {kind: column.copy() for kind, column in free.devices.items()}
+        self.free = Columns(free.cpu.copy(), free.memory.copy(), devices)
+        self._devices_of = devices_of
         self._lists: dict[int, list[Device]] = {}
         self._tables: dict[Shape, Table] = {}
-
-    def free(self, kind: str | None) -> Ints:
-        """Free devices of a kind on each node; free thousandths of a core for None."""
-        if kind is None:
-            return self._cpu
-        return self._devices.get(kind, np.zeros(len(self.fabric.nodes), dtype=np.int64))
-
-    def memory(self) -> Ints:
-        return self._memory
+        self._taken: list[int] = []  # positions, in the order in which they were taken from
+        self._seen: dict[Shape, int] = {}  # how much of that each table knows
 
     def table(self, shape: Shape) -> Table:
+        """The table of a shape as of now. It is the room's own: it changes with later calls."""
         found = self._tables.get(shape)
         if found is None:
             found = self._tables[shape] = tabulate(self.fabric, self._units(shape), shape.max_per_node)
+        elif self._seen[shape] < len(self._taken):
+            self._catch_up(shape, found)
+        self._seen[shape] = len(self._taken)
         return found
 
     def take(self, shape: Shape, workers: Mapping[int, int]) -> tuple[WorkerPlacement, ...]:
@@ -64,41 +62,46 @@ class Room:
         placed = []
         for position in sorted(workers):
             placed += [self._take_one(shape, position) for _ in range(workers[position])]
-        self._refresh(sorted(workers))
+        self._taken += sorted(workers)
         return tuple(placed)
 
     def _take_one(self, shape: Shape, position: int) -> WorkerPlacement:
         node = self.fabric.nodes[position]
-        self._cpu[position] -= shape.cpu_milli
-        self._memory[position] -= shape.memory
+        self.free.cpu[position] -= shape.cpu_milli
+        self.free.memory[position] -= shape.memory
         if shape.device is None:
             return WorkerPlacement(node)
-        free = self._lists.setdefault(position, self._index.free_devices(node))
-        wanted = shape.device.type
-        devices = choose_devices((device for device in free if device.type == wanted), shape.device.count)
-        self._lists[position] = [device for device in free if device.index not in devices]
-        self._devices[wanted][position] -= len(devices)
-        return WorkerPlacement(node, devices)
+        if position not in self._lists:
+            self._lists[position] = self._devices_of(node)
+        free, kind = self._lists[position], shape.device.type
+        chosen = choose_devices([device for device in free if device.type == kind], shape.device.count)
+        self._lists[position] = [device for device in free if device.index not in chosen]
+        self.free.devices[kind][position] -= len(chosen)
+        return WorkerPlacement(node, chosen)
 
-    def _refresh(self, positions: list[int]) -> None:
-        """Carry the change at these nodes into every table, domain by domain."""
-        rows = np.array(positions, dtype=np.int64)
-        for shape, table in self._tables.items():
-            units = self._units(shape, rows)
-            for columns, after in ((table.units, units), (table.slots, np.minimum(units, shape.max_per_node))):
-                change = after - columns[-1][rows]
-                for level, column in zip(self.fabric.levels, columns, strict=True):
-                    np.add.at(column, level.of[rows], change)
+    def _catch_up(self, shape: Shape, table: Table) -> None:
+        """Carry what has changed at some nodes into every level of a table."""
+        rows = np.unique(np.array(self._taken[self._seen[shape] :], dtype=np.int64))
+        units = self._units(shape, rows)
+        for columns, after in ((table.units, units), (table.slots, np.minimum(units, shape.max_per_node))):
+            change = after - columns[-1][rows]
+            for level, column in zip(self.fabric.levels, columns, strict=True):
+                np.add.at(column, level.of[rows], change)
 
     def _units(self, shape: Shape, rows: Ints | None = None) -> Ints:
-        limits = [(self._cpu, shape.cpu_milli), (self._memory, shape.memory)]
-        if shape.device is not None:
-            limits.append((self.free(shape.device.type), shape.device.count))
-        parts = [(column if rows is None else column[rows]) // need for column, need in limits if need]
-        if not parts:
-            return np.full(len(self._cpu if rows is None else rows), shape.max_per_node, dtype=np.int64)
-        smallest: Ints = np.minimum.reduce(parts)
+        limits = [(column if rows is None else column[rows]) // need for _, column, need in needs(self.free, shape)]
+        if not limits:
+            return np.full(len(self.fabric.nodes) if rows is None else len(rows), shape.max_per_node, dtype=np.int64)
+        smallest: Ints = np.minimum.reduce(limits)
         return smallest
+
+
+def needs(free: Columns, shape: Shape) -> list[tuple[str, Ints, int]]:
+    """What a worker of this shape needs of each resource, with the resource's name and free column."""
+    found = [("CPU", free.cpu, shape.cpu_milli), ("memory", free.memory, shape.memory)]
+    if shape.device is not None:
+        found.insert(0, (shape.device.type, free.kind(shape.device.type), shape.device.count))
+    return [(name, column, need) for name, column, need in found if need]
 
 
 def tabulate(fabric: Fabric, units: Ints, max_per_node: int) -> Table:
@@ -108,26 +111,26 @@ def tabulate(fabric: Fabric, units: Ints, max_per_node: int) -> Table:
     )
 
 
-def only(fabric: Fabric, table: Table, shape: Shape, nodes: Collection[str]) -> Table:
+def only(fabric: Fabric, table: Table, max_per_node: int, nodes: Iterable[str]) -> Table:
     """The table of these nodes alone."""
     rows = _positions(fabric, nodes)
     units = np.zeros_like(table.units[-1])
     units[rows] = table.units[-1][rows]
-    return tabulate(fabric, units, shape.max_per_node)
+    return tabulate(fabric, units, max_per_node)
 
 
 def without(fabric: Fabric, table: Table, nodes: Iterable[str]) -> Table:
     """The table without these nodes."""
-    rows = np.array(_positions(fabric, nodes), dtype=np.int64)
+    rows = _positions(fabric, nodes)
     if not len(rows):
         return table
-    slots, units = tuple(column.copy() for column in table.slots), tuple(column.copy() for column in table.units)
-    for columns in (slots, units):
+    result = Table(tuple(column.copy() for column in table.slots), tuple(column.copy() for column in table.units))
+    for columns in (result.slots, result.units):
         lost = columns[-1][rows].copy()
         for level, column in zip(fabric.levels, columns, strict=True):
             np.subtract.at(column, level.of[rows], lost)
-    return Table(slots, units)
+    return result
 
 
-def _positions(fabric: Fabric, nodes: Iterable[str]) -> list[int]:
-    return sorted({fabric.positions[name] for name in nodes if name in fabric.positions})
+def _positions(fabric: Fabric, nodes: Iterable[str]) -> Ints:
+    return np.array(sorted({fabric.positions[name] for name in nodes if name in fabric.positions}), dtype=np.int64)
