@@ -34,4 +34,5 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     listens: tuple[int, ...] = ()  # those of `ports` that this worker itself will bind; tested by its agent
     log_pattern: LogPattern | None = None
     progress_regex: str | None = None
-    script: str | None = None
+    script: str | None = None  # its text; written to `%{dir}/script`, executable
+    resume: str = ""  # the checkpoint to resume from, which `%{resume}` stands for

@@ -1,0 +1,85 @@
+"""The agent's settings: environment variables only, named in docs/architecture.md."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from muster.quantity import parse_cpu, parse_memory
+
+NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+
+
+class AgentConfig(Struct, frozen=True, kw_only=True):
+    """`cpu_milli` in thousandths of a core and `memory` in bytes override what the machine has. `virtual_boot` is a
+    suffix of the boot id, by which a virtual node can be rebooted."""
+
+    server: str
+    token_file: Path
+    node: str
+    directory: Path
+    address: str = "127.0.0.1"
+    virtual_devices: str = ""
+    labels: dict[str, str] = {}
+    cpu_milli: int | None = None
+    memory: int | None = None
+    virtual_boot: str = ""
+    log_level: str = "info"
+
+    @property
+    def stream_url(self) -> str:
+        return re.sub(r"^http", "ws", self.server.rstrip("/")) + "/agent/v1/stream"
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
+    """Raises ValueError that names every variable which is missing or wrong."""
+    env = os.environ if environ is None else environ
+    wrong: list[str] = []
+    needed = {
+        name: env.get(name, "") for name in ("MUSTER_SERVER", "MUSTER_TOKEN_FILE", "MUSTER_NODE", "MUSTER_AGENT_DIR")
+    }
+    wrong += [f"{name} is not set" for name, value in needed.items() if not value]
+    if needed["MUSTER_SERVER"] and not re.match(r"https?://[^\s/]+", needed["MUSTER_SERVER"]):
+        wrong.append(f"MUSTER_SERVER: expected http://HOST:PORT, found {needed['MUSTER_SERVER']!r}")
+    if needed["MUSTER_NODE"] and not NODE_NAME.fullmatch(needed["MUSTER_NODE"]):
+        wrong.append(f"MUSTER_NODE: expected lower-case letters, digits, '-' and '.', found {needed['MUSTER_NODE']!r}")
+    labels = _labels(env.get("MUSTER_NODE_LABELS", ""), wrong)
+    cpu = _quantity(env, "MUSTER_NODE_CPU", parse_cpu, wrong)
+    memory = _quantity(env, "MUSTER_NODE_MEMORY", parse_memory, wrong)
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return AgentConfig(
+        server=needed["MUSTER_SERVER"],
+        token_file=Path(needed["MUSTER_TOKEN_FILE"]),
+        node=needed["MUSTER_NODE"],
+        directory=Path(needed["MUSTER_AGENT_DIR"]).absolute(),
+        address=env.get("MUSTER_NODE_ADDRESS") or "127.0.0.1",
+        virtual_devices=env.get("MUSTER_VIRTUAL_DEVICES", ""),
+        labels=labels,
+        cpu_milli=cpu,
+        memory=memory,
+        virtual_boot=env.get("MUSTER_VIRTUAL_BOOT", ""),
+        log_level=env.get("MUSTER_LOG_LEVEL", "info"),
+    )
+
+
+def _labels(text: str, wrong: list[str]) -> dict[str, str]:
+    labels = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            wrong.append(f"MUSTER_NODE_LABELS: expected NAME=VALUE, found {part!r}")
+        labels[name.strip()] = value.strip()
+    return labels
+
+
+def _quantity(env: Mapping[str, str], name: str, parse: Callable[[str], int], wrong: list[str]) -> int | None:
+    if not env.get(name):
+        return None
+    try:
+        return parse(env[name])
+    except ValueError as error:
+        wrong.append(f"{name}: {error}, found {env[name]!r}")
+        return None

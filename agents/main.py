@@ -1,0 +1,74 @@
+"""The agent of one node: `muster-agent` or `python -m agents.main`, configured by the environment.
+
+Exit status 0: told to end (its shims and their ranks go on). 2: wrong configuration. 3: another agent has this
+folder.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import random
+import signal
+import sys
+from contextlib import suppress
+
+from agents.config import AgentConfig, from_environment
+from agents.devices import host, inventory
+from agents.node import Node
+from agents.runtime.children import Children
+from agents.sync import Sync
+from muster.clock import SystemClock
+from muster.protocol import Inventory
+
+log = logging.getLogger("muster.agent")
+
+
+def main() -> int:
+    try:
+        config = from_environment()
+        level = logging.getLevelNamesMapping().get(config.log_level.upper(), logging.INFO)
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+        logging.getLogger("websockets").setLevel(logging.WARNING)
+        have = inventory.take(config)
+        config.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"muster-agent: {error}\n")
+        return 2
+    lock = os.open(config.directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.stderr.write(f"muster-agent: another agent (pid {_owner(lock)}) has {config.directory}\n")
+        return 3
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    with suppress(asyncio.CancelledError):
+        asyncio.run(_serve(config, have))
+    return 0
+
+
+async def _serve(config: AgentConfig, have: Inventory) -> None:
+    clock, children = SystemClock(), Children()
+    children.start()
+    node = Node(
+        config, have, host.boot_id(config.virtual_boot), clock=clock, children=children, environ=dict(os.environ)
+    )
+    node.adopt()
+    sync = asyncio.create_task(Sync(config, node, clock=clock, randomness=random.Random()).run())
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, sync.cancel)
+    log.info("agent of node %s with %d devices in %s", config.node, len(have.devices), config.directory)
+    try:
+        await sync
+    finally:
+        await node.close()
+        log.info("agent of node %s ends; ranks go on", config.node)
+
+
+def _owner(lock: int) -> str:
+    return os.pread(lock, 32, 0).decode(errors="replace") or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,271 @@
+"""This node's side of the agent protocol: what is wanted of it, what runs on it, what it has to report.
+
+No sockets here: sync.py carries the frames. State that must outlive the agent is on disk before it is acted
+upon: assignments and diaries in the workers' folders, the highest epoch of each restart scope in state.json.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from agents.config import AgentConfig
+from agents.runtime import diary, prepare
+from agents.runtime.children import Children
+from agents.runtime.decide import Wanted
+from agents.runtime.folder import Folder, replace
+from agents.runtime.worker import Surroundings, Worker
+from muster.clock import Clock
+from muster.evidence import Evidence
+from muster.protocol import (
+    Assignment,
+    CheckpointItem,
+    Desired,
+    Hello,
+    Inventory,
+    LogAck,
+    LogChunk,
+    ProgressPoint,
+    Report,
+)
+from muster.states import WorkerPhase
+from muster.version import PROTOCOL, VERSION
+
+log = logging.getLogger("muster.agent")
+
+
+class State(Struct):
+    """`epochs`: the highest epoch seen of each restart scope, by "job uid/scope"."""
+
+    epochs: dict[str, int] = {}
+
+
+class Node:
+    """`changed` is set whenever there is something to report, `started` when a worker has begun to run."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        inventory: Inventory,
+        boot_id: str,
+        *,
+        clock: Clock,
+        children: Children,
+        environ: dict[str, str],
+    ) -> None:
+        self._config, self._inventory, self._boot_id, self._clock = config, inventory, boot_id, clock
+        self._children = children
+        self._attempts, self._state_path = config.directory / "attempts", config.directory / "state.json"
+        self._state = _load(self._state_path)
+        self._lease_from = 0.0
+        self._workers: dict[str, Worker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._outstanding: tuple[Report, dict[str, int]] | None = None
+        self._seq = int(clock.boottime() * 1000)  # grows over restarts of the agent within one boot
+        self.generation = 0
+        self.changed, self.started, self._leased = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._around = Surroundings(
+            name=config.node,
+            node=prepare.Node(
+                address=config.address,
+                interface=inventory.interface,
+                server=config.server,
+                boot_id=boot_id,
+                environ=environ,
+            ),
+            clock=clock,
+            children=children,
+            lease_from=lambda: self._lease_from,
+            leased=self._leased,
+            changed=self._something_changed,
+        )
+
+    def _something_changed(self) -> None:
+        self.changed.set()
+        if self.busy():
+            self.started.set()
+
+    def adopt(self) -> None:
+        """Take up the workers that an earlier agent has left in this folder."""
+        self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in sorted(self._attempts.iterdir()):
+            assignment = Folder(path).load()
+            if assignment is None:
+                Folder(path).remove()  # its prepare was cut short before anything could start
+            else:
+                self._add(assignment)
+
+    # -- what is wanted ------------------------------------------------------------------------------
+
+    def renewed(self, sent: float) -> None:
+        """The lease runs from `sent` (CLOCK_BOOTTIME)."""
+        self._lease_from = max(self._lease_from, sent)
+        self._leased.set()
+        for worker in self._workers.values():
+            worker.renewed()
+
+    def apply(self, desired: Desired) -> None:
+        """Level-triggered. Raises OSError when it cannot be remembered; then nothing of it was acted upon."""
+        self._remember_epochs(desired.assignments)
+        listed = {assignment.worker_uid: assignment for assignment in desired.assignments}
+        for assignment in desired.assignments:
+            self._take(assignment)
+        for uid, worker in self._workers.items():
+            if uid not in listed:
+                worker.want(Wanted(desired=""))
+        self.generation = desired.generation
+
+    def _take(self, assignment: Assignment) -> None:
+        worker = self._workers.get(assignment.worker_uid)
+        stale = assignment.epoch < self._state.epochs[_scope(assignment)]
+        if worker is None:
+            worker = self._first(assignment, stale)
+        elif worker.assignment != assignment:
+            worker.folder.save(assignment)
+        desired = "stop" if stale else assignment.desired
+        worker.want(Wanted(desired=desired, revision=assignment.revision), assignment)
+
+    def _first(self, assignment: Assignment, stale: bool) -> Worker:
+        """A worker that this agent has never had. One that should run already did so before its folder was lost."""
+        folder = Folder(self._attempts / assignment.worker_uid)
+        folder.save(assignment)
+        now, boottime = self._clock.now(), self._clock.boottime()
+        if stale:
+            message = f"epoch {assignment.epoch} is older than {self._state.epochs[_scope(assignment)]}, which this node has seen"
+            diary.append(folder.diary, "refused", at=now, boottime=boottime, problem="STALE_EPOCH", message=message)
+        elif assignment.desired == "run":
+            diary.append(folder.diary, "go", at=now, boottime=boottime, note="the worker's folder was lost")
+        return self._add(assignment)
+
+    def _add(self, assignment: Assignment) -> Worker:
+        worker = Worker(Folder(self._attempts / assignment.worker_uid), assignment, self._around)
+        self._workers[worker.uid] = worker
+        task = asyncio.get_running_loop().create_task(worker.run(), name=f"worker {worker.uid}")
+        self._tasks[worker.uid] = task
+        task.add_done_callback(lambda _: self._drop(worker.uid))
+        return worker
+
+    def _drop(self, uid: str) -> None:
+        if self._workers[uid].forgotten:
+            del self._workers[uid], self._tasks[uid]
+
+    def _remember_epochs(self, assignments: tuple[Assignment, ...]) -> None:
+        epochs = dict(self._state.epochs)
+        for assignment in assignments:
+            epochs[_scope(assignment)] = max(assignment.epoch, epochs.get(_scope(assignment), 0))
+        if epochs != self._state.epochs:
+            replace(self._state_path, msgspec.json.encode(State(epochs)))
+            self._state = State(epochs)
+
+    # -- what there is to tell -----------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        return Hello(
+            v=PROTOCOL,
+            node=self._config.node,
+            boot_id=self._boot_id,
+            agent_version=VERSION,
+            inventory=self._inventory,
+            observed=self.generation,
+            workers=tuple(worker.report for worker in self._workers.values()),
+        )
+
+    def next_report(self) -> Report | None:
+        """The report that waits for its acknowledgement, or else a new one; None when there is nothing to tell."""
+        if self._outstanding is not None:
+            return self._outstanding[0]
+        telling = [worker for worker in self._workers.values() if worker.telling.pending()]
+        if not telling:
+            return None
+        versions: dict[str, int] = {}
+        evidence: list[Evidence] = []
+        progress: dict[str, tuple[ProgressPoint, ...]] = {}
+        checkpoints: dict[str, tuple[CheckpointItem, ...]] = {}
+        for worker in telling:
+            attempt, news = worker.assignment.attempt, worker.telling.take()
+            versions[worker.uid] = worker.telling.version
+            evidence += news.evidence
+            if news.points:
+                progress[attempt] = (*progress.get(attempt, ()), *news.points)
+            if news.stock is not None:
+                checkpoints[attempt] = news.stock
+        self._seq += 1
+        reports = tuple(worker.report for worker in telling)
+        report = Report(
+            seq=self._seq, workers=reports, evidence=tuple(evidence), progress=progress, checkpoints=checkpoints
+        )
+        self._outstanding = (report, versions)
+        return report
+
+    def urgent(self) -> bool:
+        return self._outstanding is not None or any(worker.telling.urgent() for worker in self._workers.values())
+
+    def acked(self, seq: int) -> bool:
+        """The report `seq` is committed. An end that is acknowledged is remembered, so that it is told once."""
+        if self._outstanding is None or self._outstanding[0].seq != seq:
+            return False
+        report, versions = self._outstanding
+        self._outstanding = None
+        for told in report.workers:
+            worker = self._workers.get(told.worker_uid)
+            if worker is None:
+                continue
+            worker.telling.acked = max(worker.telling.acked, versions[worker.uid])
+            if told.phase == WorkerPhase.EXITED:
+                worker.folder.acked.touch()
+                worker.wake()
+        return True
+
+    # -- logs and progress ---------------------------------------------------------------------------
+
+    def poll(self) -> bool:
+        """Look into the files of running workers. True when something was new."""
+        active = False
+        for worker in self._workers.values():
+            if worker.history.went and not worker.telling.concluded:
+                active |= worker.telling.poll(worker.history)
+        return active
+
+    def next_log(self) -> LogChunk | None:
+        for worker in self._workers.values():
+            if worker.history.went and (chunk := worker.telling.next_log()) is not None:
+                return chunk
+        return None
+
+    def log_acked(self, ack: LogAck) -> None:
+        worker = self._workers.get(ack.worker_uid)
+        if worker is not None:
+            worker.telling.log_acked(ack.rank, ack.offset)
+            if worker.wanted.desired == "":
+                worker.wake()
+
+    def stream_broke(self) -> None:
+        self._leased.clear()
+        for worker in self._workers.values():
+            worker.telling.stream_broke()
+
+    def busy(self) -> bool:
+        """Whether there is any worker whose files are worth looking at."""
+        busy = any(worker.history.went for worker in self._workers.values())
+        if not busy:
+            self.started.clear()
+        return busy
+
+    async def close(self) -> None:
+        """The agent ends; its shims and their ranks go on."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+
+def _scope(assignment: Assignment) -> str:
+    return f"{assignment.job_uid}/{assignment.scope}"
+
+
+def _load(path: Path) -> State:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    except FileNotFoundError:
+        return State()

@@ -1,0 +1,140 @@
+"""Make a worker ready to be launched, or say in plain words why it cannot be.
+
+Blocking: it runs in a thread, so that a mount that does not answer holds up this worker alone.
+"""
+
+import errno
+import os
+import shutil
+import socket
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from agents.runtime.complete import Site, complete, expand, inherited, launch_file, path_of
+from agents.runtime.folder import Folder, replace
+from muster.launch import LaunchTemplate
+from muster.protocol import Assignment
+
+
+class Refusal(Exception):
+    """This worker cannot be launched here. `code` is a problem of WorkerReport; PORT_BUSY may be mended by another
+    template, everything else ends the worker."""
+
+    def __init__(self, code: str, message: str, busy_ports: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.code, self.message, self.busy_ports = code, message, busy_ports
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """What preparing has to know of the node. `environ` is the agent's own environment."""
+
+    address: str
+    interface: str
+    server: str
+    boot_id: str
+    environ: dict[str, str]
+
+
+def prepare(folder: Folder, assignment: Assignment, node: Node, deadline: float | None) -> None:
+    """Leaves everything in place for the shim. `deadline` (CLOCK_BOOTTIME) is its first. Raises Refusal."""
+    template = assignment.template
+    try:
+        folder.create()
+        base = inherited(node.environ) | {"MUSTER_SERVER": node.server}
+        site = _site(folder, template, node, base)
+        workdir = _workdir(template.workdir, folder)
+        processes = complete(assignment, site, base, workdir)
+        for process in processes:
+            find_program(process.argv[0], process.env.get("PATH", ""), workdir)
+        _write_files(template, site, folder)
+        if busy := busy_ports(template.listens):
+            raise Refusal("PORT_BUSY", f"in use on this node: port {', '.join(map(str, busy))}", busy)
+        launch = launch_file(assignment, processes, node.boot_id, deadline)
+        replace(folder.launch, msgspec.json.encode(launch))
+    except ValueError as error:
+        raise Refusal("LAUNCH_FAILED", str(error)) from error
+    except OSError as error:
+        raise storage_refusal(error, "the worker's folder") from error
+
+
+def storage_refusal(error: OSError, what: str) -> Refusal:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Refusal("DISK_FULL", f"{what}: {os.strerror(error.errno)} ({error.filename})")
+    return Refusal("PERMISSION" if isinstance(error, PermissionError) else "LAUNCH_FAILED", f"{what}: {error}")
+
+
+def busy_ports(ports: Iterable[int]) -> tuple[int, ...]:
+    """Those of `ports` on which somebody listens, on any address of this network stack."""
+    return tuple(port for port in ports if not _free(port))
+
+
+def find_program(name: str, path: str, workdir: str) -> str:
+    """The program that execvpe would run. Raises Refusal."""
+    if "/" not in name:
+        found = shutil.which(name, path=path)
+        if found is None:
+            raise Refusal("NO_SUCH_COMMAND", f"there is no program {name!r} on the worker's PATH ({path})")
+        return found
+    program = Path(workdir, name)
+    if not program.exists():
+        raise Refusal("NO_SUCH_COMMAND", f"there is no file {program}")
+    if program.is_dir() or not os.access(program, os.X_OK):
+        raise Refusal("PERMISSION", f"{program} cannot be executed")
+    return str(program)
+
+
+def find_python(path: str) -> str:
+    """The interpreter on `path`, as `%{python}`; the bare name when there is none, so that the refusal names it."""
+    return shutil.which("python3", path=path) or shutil.which("python", path=path) or "python3"
+
+
+def _site(folder: Folder, template: LaunchTemplate, node: Node, base: Mapping[str, str]) -> Site:
+    return Site(
+        python=find_python(path_of(template, base)),
+        interface=node.interface,
+        address=node.address,
+        dir=str(folder.work),
+        logs=str(folder.logs),
+        report=str(folder.report),
+        resume=template.resume,
+    )
+
+
+def _workdir(workdir: str, folder: Folder) -> str:
+    path = folder.work / workdir
+    try:
+        is_folder = path.is_dir()
+    except PermissionError as error:
+        raise Refusal("PERMISSION", f"workdir {path}: {error.strerror}") from error
+    if not is_folder:
+        raise Refusal("WORKDIR_MISSING", f"there is no folder {path} on this node")
+    if not os.access(path, os.X_OK):
+        raise Refusal("PERMISSION", f"workdir {path} may not be entered")
+    return str(path)
+
+
+def _write_files(template: LaunchTemplate, site: Site, folder: Folder) -> None:
+    """The template's files, below `%{dir}` only. Raises ValueError, OSError."""
+    for name, text in template.files.items():
+        path = Path(os.path.normpath(folder.work / name))
+        if folder.work not in path.parents:
+            raise ValueError(f"file {name!r} lies outside of the worker's folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, expand(text, site.values()).encode())
+    if template.script is not None:
+        replace(folder.work / "script", template.script.encode(), mode=0o700)
+
+
+def _free(port: int) -> bool:
+    """With SO_REUSEADDR a bind fails when somebody listens, and does not when old connections merely linger."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("0.0.0.0", port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+    return True

@@ -1,0 +1,99 @@
+"""What the ranks say of themselves: JSON lines in the file named by MUSTER_REPORT.
+
+Untrusted: lines are bounded, malformed ones are counted and left out, and nothing in them becomes a path that
+is opened.
+
+    {"time": 1733000000.25, "rank": 0, "step": 120, "loss": 0.31}    also {"progress": {"step": ..., "loss": ...}}
+    {"rank": 0, "checkpoint": "/ckpt/step-120"}                      also {"checkpoint": {"path": ...}}
+    {"rank": 0, "phase": "save"}
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from muster.protocol import ProgressPoint
+
+MAX_LINE = 16 * 1024
+MAX_READ = 2**20
+MAX_SKEW = 3600.0
+"""Seconds by which a rank's own time may differ from now before it is not believed."""
+
+
+class Said(Struct, frozen=True):
+    """One line. Both are None for a line that says nothing new."""
+
+    point: ProgressPoint | None = None
+    checkpoint: str | None = None
+
+
+def parse_line(line: bytes, now: float) -> Said | None:
+    """None when the line is malformed. `now` in UTC seconds."""
+    try:
+        data = json.loads(line) if len(line) <= MAX_LINE else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    if "checkpoint" in data:
+        path = data["checkpoint"].get("path") if isinstance(data["checkpoint"], dict) else data["checkpoint"]
+        return Said(checkpoint=path) if isinstance(path, str) and path else None
+    inner = data.get("progress")
+    return _point({**data, **inner} if isinstance(inner, dict) else data, now)
+
+
+def _point(data: dict[str, Any], now: float) -> Said | None:
+    step, at, rank = _integer(data.get("step")), _finite(data.get("time")), _integer(data.get("rank"))
+    phase = data["phase"][:64] if isinstance(data.get("phase"), str) else ""
+    if step is None or not 0 <= step < 2**63:
+        return Said() if phase else None
+    if at is None or abs(at - now) > MAX_SKEW:
+        at = now
+    return Said(point=ProgressPoint(step=step, at=at, rank=rank, loss=_finite(data.get("loss")), phase=phase))
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+class ReportReader:
+    """Reads on from where it was; a line is taken when it is ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._rest = path, 0, b""
+        self.malformed = 0
+
+    def read(self, now: float) -> list[Said]:
+        """What is new, at most 1 MiB of it."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return []
+        try:
+            if os.fstat(descriptor).st_size < self._offset:
+                self._offset, self._rest = 0, b""
+            data = os.pread(descriptor, MAX_READ, self._offset)
+        except OSError:
+            return []
+        finally:
+            os.close(descriptor)
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            self._rest = self._rest[: MAX_LINE + 1]  # stays malformed, whatever comes
+        said = [parse_line(line, now) for line in lines if line.strip()]
+        self.malformed += said.count(None)
+        return [each for each in said if each is not None]

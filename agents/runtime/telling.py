@@ -1,0 +1,195 @@
+"""What a worker has to tell besides its phase: progress, its checkpoint stock, its logs, the evidence of its end."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from agents.runtime.children import Children
+from agents.runtime.diary import History
+from agents.runtime.folder import Folder
+from agents.runtime.logs import WorkerLogs
+from agents.runtime.matcher import Matcher
+from agents.runtime.prepare import Refusal
+from agents.runtime.reportfile import ReportReader
+from agents.runtime.stocktaking import Stock, take_stock
+from muster.clock import Clock
+from muster.evidence import Evidence, Source
+from muster.protocol import Assignment, CheckpointItem, LogChunk, ProgressPoint
+
+log = logging.getLogger("muster.agent")
+
+MOST_POINTS = 256
+"""Progress points kept until they are sent; the newest win."""
+UNSTARTED = {
+    "NO_SUCH_COMMAND",
+    "PERMISSION",
+    "WORKDIR_MISSING",
+    "CHECKPOINT_DIR",
+    "DISK_FULL",
+    "LAUNCH_FAILED",
+    "STALE_EPOCH",
+}
+
+
+class News(Struct, frozen=True):
+    """What goes into the next report. `stock` None: nothing new about checkpoints."""
+
+    evidence: tuple[Evidence, ...] = ()
+    points: tuple[ProgressPoint, ...] = ()
+    stock: tuple[CheckpointItem, ...] | None = None
+
+
+class Telling:
+    """`version` grows with each change of the worker's report; `acked` is the newest that the controller has.
+    `on_news` is called when there is something to send."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        assignment: Assignment,
+        node: str,
+        children: Children,
+        clock: Clock,
+        on_news: Callable[[], None],
+    ) -> None:
+        self._folder, self._assignment, self._node = folder, assignment, node
+        self._children, self._clock, self._on_news = children, clock, on_news
+        self.concluded = folder.acked.exists()
+        self.version = 1
+        self.acked = 1 if self.concluded else 0
+        self._logs = WorkerLogs(folder, assignment, self._log_text)
+        self._reader = ReportReader(folder.report)
+        self._matcher: Matcher | None = None
+        self._evidence: list[Evidence] = []
+        self._points: list[ProgressPoint] = []
+        self._stock: tuple[CheckpointItem, ...] | None = None
+        self._taking: asyncio.Task[None] | None = None
+        self._stock_failed = self._log_failed = False
+
+    # -- while it runs -------------------------------------------------------------------------------
+
+    def poll(self, history: History) -> bool:
+        """Read on in the report file, look for new logs. True when there was something."""
+        if history.log_error and not self._log_failed:
+            self._log_failed = True
+            self._evidence.append(self._seen(Source.CONDITION, history.log_error, code="LOG_STORE"))
+        said = self._reader.read(self._clock.now())
+        self._add([each.point for each in said if each.point is not None])
+        if any(each.checkpoint for each in said) and (self._taking is None or self._taking.done()):
+            self._taking = asyncio.create_task(self._take_stock())
+        self._logs.look()
+        return bool(said)
+
+    def next_log(self) -> LogChunk | None:
+        return self._logs.next(final=self.concluded)
+
+    def log_acked(self, rank: int | None, offset: int) -> None:
+        try:
+            self._logs.acknowledge(rank, offset)
+        except OSError as error:
+            log.warning("%s: how far the logs are shipped cannot be remembered: %s", self._folder.path, error)
+
+    def stream_broke(self) -> None:
+        self._logs.rewind()
+
+    def shipped(self) -> bool:
+        self._logs.look()
+        return self._logs.drained()
+
+    async def first_stock(self) -> None:
+        """Make the checkpoint directory and see what is in it. Raises Refusal."""
+        directory = self._checkpoints()
+        if directory is None:
+            return
+        stock = await take_stock(self._children, directory, self._assignment.checkpoint_format, prepare=True)
+        if stock.items is None:
+            code = "DISK_FULL" if stock.errno in (errno.ENOSPC, errno.EDQUOT) else "CHECKPOINT_DIR"
+            raise Refusal(code, f"the checkpoint directory cannot be used: {stock.error}")
+        self._took(stock)
+
+    # -- at its end ----------------------------------------------------------------------------------
+
+    async def conclude(self, history: History) -> None:
+        """Everything of this worker is dead: gather what goes with the report of its end."""
+        self.poll(history)
+        if self._taking is not None:
+            await self._taking
+        if history.went:
+            await self._take_stock()
+        for exit_ in history.exits:
+            data = {"code": exit_.code, "signal": exit_.signal, "oom": exit_.oom}
+            self._evidence.append(self._seen(Source.EXIT, "", at=exit_.at, rank=exit_.rank, **data))
+        if history.problem in UNSTARTED:
+            self._evidence.append(self._seen(Source.LAUNCH, history.message, at=history.over_at, code=history.problem))
+        self._evidence += self._logs.tails(self._node)
+        self.concluded = True
+        self.close()
+
+    def close(self) -> None:
+        if self._matcher is not None:
+            self._matcher.close()
+
+    # -- the next report -----------------------------------------------------------------------------
+
+    def pending(self) -> bool:
+        return bool(self.version > self.acked or self._points or self._evidence or self._stock is not None)
+
+    def urgent(self) -> bool:
+        """Whether what is pending is more than progress."""
+        return bool(self.version > self.acked or self._evidence or self._stock is not None)
+
+    def take(self) -> News:
+        news = News(tuple(self._evidence), tuple(self._points), self._stock)
+        self._evidence, self._points, self._stock = [], [], None
+        return news
+
+    # ------------------------------------------------------------------------------------------------
+
+    def _log_text(self, text: str) -> None:
+        regex = self._assignment.template.progress_regex
+        if not regex or self.concluded:
+            return
+        if self._matcher is None:
+            self._matcher = Matcher(self._children, regex, self._clock.now, lambda point: self._add([point]))
+        self._matcher.feed(text)
+
+    def _add(self, points: list[ProgressPoint]) -> None:
+        if points:
+            self._points = (self._points + points)[-MOST_POINTS:]
+            self._on_news()
+
+    async def _take_stock(self) -> None:
+        directory = self._checkpoints()
+        if directory is not None:
+            self._took(await take_stock(self._children, directory, self._assignment.checkpoint_format))
+
+    def _took(self, stock: Stock) -> None:
+        if stock.items is not None:
+            self._stock, self._stock_failed = stock.items, False
+        elif not self._stock_failed:
+            self._stock_failed = True
+            self._evidence.append(self._seen(Source.CONDITION, stock.error, code="CHECKPOINT_DIR"))
+        self._on_news()
+
+    def _checkpoints(self) -> Path | None:
+        directory = self._assignment.checkpoint_directory
+        return self._folder.work / directory if directory else None
+
+    def _seen(
+        self, source: Source, text: str, *, at: float | None = None, rank: int | None = None, **data: object
+    ) -> Evidence:
+        return Evidence(
+            source=source,
+            at=self._clock.now() if at is None else at,
+            attempt=self._assignment.attempt,
+            node=self._node,
+            role=self._assignment.role,
+            worker=self._assignment.index,
+            rank=rank,
+            text=text,
+            data=data,
+        )

@@ -1,0 +1,272 @@
+"""One worker on this node: looks at its diary and its shim, decides (decide.py), acts, and says what it sees.
+
+Each worker is a task of its own, so a mount that hangs or a process that will not die holds up nobody else.
+Nothing is kept only in memory that the end of a worker depends on: a new agent folds the same diary.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agents.runtime import diary, prepare, sweep
+from agents.runtime.children import Children
+from agents.runtime.decide import Act, Seen, Wanted, decide
+from agents.runtime.folder import Folder
+from agents.runtime.link import ShimLink
+from agents.runtime.telling import Telling
+from agents.runtime.threads import in_thread
+from muster.clock import Clock
+from muster.protocol import Assignment, WorkerReport
+from muster.states import WorkerPhase
+
+log = logging.getLogger("muster.agent")
+
+SHIM = Path(__file__).parent.parent / "shim.py"
+PREPARE_TIMEOUT = 30.0
+SHIM_START_TIMEOUT = 30.0
+UNSHIPPED_PATIENCE = 600.0
+"""Seconds that logs of a worker nobody lists any more wait for a log store that does not take them."""
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What all workers of a node share. `lease_from` is the boottime from which the node's lease runs; `leased` is set
+    while it is being renewed."""
+
+    name: str
+    node: prepare.Node
+    clock: Clock
+    children: Children
+    lease_from: Callable[[], float]
+    leased: asyncio.Event
+    changed: Callable[[], None]
+
+
+class Worker:
+    """`wake` it when anything about it may have changed. `report` is what the controller is to know."""
+
+    def __init__(self, folder: Folder, assignment: Assignment, around: Surroundings) -> None:
+        self.uid, self.folder, self.assignment = assignment.worker_uid, folder, assignment
+        self.wanted = Wanted(desired=None)
+        self.history = diary.fold(diary.read(folder.diary))
+        self.forgotten = False
+        self._around = around
+        self._woken = asyncio.Event()
+        self._link = ShimLink(folder.path, self.wake)
+        self._refused: tuple[int, prepare.Refusal] | None = None
+        self._unlisted_at: float | None = None
+        self._told_to_stop: Wanted | None = None
+        self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news)
+        self.report = self._describe()
+
+    # -- what others tell it -------------------------------------------------------------------------
+
+    def want(self, wanted: Wanted, assignment: Assignment | None = None) -> None:
+        """`assignment` must have been saved already."""
+        if assignment is not None:
+            self.assignment = assignment
+        if wanted.desired == "" and self.wanted.desired != "":
+            self._unlisted_at = self._around.clock.boottime()
+        if wanted != self.wanted:
+            self.wanted = wanted
+            self.wake()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def renewed(self) -> None:
+        """The lease has moved: so does the deadline at which the shim kills."""
+        self._link.send(do="deadline", at=self._deadline())
+
+    # -- the task ------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        while not self.forgotten:
+            self._woken.clear()
+            try:
+                acted = await self._step()
+            except Exception:
+                log.exception("worker %s: this step failed and is tried again", self.uid)
+                acted = False
+                await asyncio.sleep(1.0)
+                continue
+            if not acted:
+                await self._woken.wait()
+        self._link.close()
+        self.telling.close()
+
+    async def _step(self) -> bool:
+        """Look, act, tell. True when there may be more to do at once."""
+        shim = await self._look()
+        act = decide(self.wanted, self._seen(shim))
+        log.debug("worker %s: wanted %s, shim %s: %s", self.uid, self.wanted, shim, act)
+        if act is not Act.NOTHING:
+            await self._act(act)
+            self.history = diary.fold(diary.read(self.folder.diary))
+        if self.history.over and not self.telling.concluded:
+            await self.telling.conclude(self.history)
+        self._say()
+        return act in (Act.PREPARE, Act.SWEEP, Act.CONCLUDE)
+
+    async def _look(self) -> bool:
+        """Read the diary; reach the shim. True when there is one. Gone is only what has let go of its lock, and the
+        diary is read after that."""
+        present = self._link.connected or await self._link.wait(SHIM_START_TIMEOUT, self._shim_gone)
+        self.history = diary.fold(diary.read(self.folder.diary))
+        return present
+
+    def _shim_gone(self) -> bool:
+        with self.folder.alone() as alone:
+            return alone
+
+    def _seen(self, shim: bool) -> Seen:
+        return Seen(
+            history=self.history,
+            shim=shim,
+            refused=self._refused[0] if self._refused else None,
+            settled=self.folder.acked.exists() and (self.telling.shipped() or self._patience_is_over()),
+        )
+
+    def _patience_is_over(self) -> bool:
+        return self._unlisted_at is not None and self._around.clock.boottime() > self._unlisted_at + UNSHIPPED_PATIENCE
+
+    async def _act(self, act: Act) -> None:
+        if act is Act.PREPARE:
+            await self._prepare()
+        elif act is Act.GO:
+            self._link.send(do="go")
+        elif act is Act.REPLACE:
+            self._link.send(do="stop", grace=0, why=diary.REPLACED)
+        elif act is Act.STOP:
+            self._stop()
+        elif act is Act.SWEEP:
+            await self._sweep()
+        elif act is Act.CONCLUDE:
+            self._write("refused", problem="", message="stopped before it was started")
+        elif act is Act.FORGET:
+            self.forgotten = True
+            self.folder.remove()
+
+    def _stop(self) -> None:
+        """A worker that is not listed any more is somebody else's by now: no grace."""
+        if self._told_to_stop == self.wanted and self.history.stopped:
+            return
+        self._told_to_stop = self.wanted
+        grace = self.assignment.grace if self.wanted.desired == "stop" else 0.0
+        why = self.assignment.stop_reason if self.wanted.desired == "stop" else "not wanted any more"
+        self._link.send(do="stop", grace=grace, why=why or "asked by the controller")
+
+    async def _prepare(self) -> None:
+        assignment = self.assignment
+        self._refused = None
+        self._say()
+        try:
+            await self._start_shim(assignment)
+        except prepare.Refusal as refusal:
+            log.warning("worker %s cannot be launched: %s: %s", self.uid, refusal.code, refusal.message)
+            self._refused = (assignment.revision, refusal)
+            if refusal.code != "PORT_BUSY":
+                self._write("refused", problem=refusal.code, message=refusal.message)
+
+    async def _start_shim(self, assignment: Assignment) -> None:
+        """Raises Refusal."""
+        around = self._around
+        await around.leased.wait()
+        deadline = self._deadline()
+        try:
+            await in_thread(
+                lambda: prepare.prepare(self.folder, assignment, around.node, deadline), timeout=PREPARE_TIMEOUT
+            )
+        except TimeoutError:
+            raise prepare.Refusal("WORKDIR_MISSING", f"{assignment.template.workdir} does not answer") from None
+        await self.telling.first_stock()
+        argv = (sys.executable, "-I", "-S", str(SHIM), str(self.folder.path))
+        try:
+            _, exited = around.children.spawn(argv, stderr=self.folder.errors)
+        except OSError as error:
+            raise prepare.Refusal("LAUNCH_FAILED", f"the shim could not be started: {error}") from error
+        if not await self._link.wait(SHIM_START_TIMEOUT, exited.done) and not self._link.connect():
+            raise prepare.Refusal("LAUNCH_FAILED", f"the shim did not come up: {_last_line(self.folder.errors)}")
+
+    async def _sweep(self) -> None:
+        def find() -> set[int]:
+            return sweep.remains(
+                sweep.running(),
+                marked=lambda pid: sweep.belongs(pid, self.uid),
+                started=self.history.started if self.history.boot_id == self._around.node.boot_id else (),
+                agent=os.getpid(),
+                known=self._around.children.known(),
+            )
+
+        killed = await sweep.sweep(find)
+        log.warning("worker %s: its shim is gone; %d processes of it were left and are dead", self.uid, killed)
+        self._write("vanished", message=f"its shim was gone; {killed} processes that were left have been killed")
+
+    def _write(self, event: str, **fields: object) -> None:
+        """Into the diary, which is ours only while no shim has the folder."""
+        clock = self._around.clock
+        with self.folder.alone() as alone:
+            if alone:
+                diary.append(self.folder.diary, event, at=clock.now(), boottime=clock.boottime(), **fields)
+
+    def _deadline(self) -> float | None:
+        fence = self.assignment.fence
+        return None if fence is None else self._around.lease_from() + fence
+
+    # -- what it says --------------------------------------------------------------------------------
+
+    def _news(self) -> None:
+        self._around.changed()
+
+    def _say(self) -> None:
+        report = self._describe()
+        if report != self.report:
+            self.report = report
+            self.telling.version += 1
+            self._around.changed()
+
+    def _describe(self) -> WorkerReport:
+        h, now = self.history, self._around.clock.now()
+        report = WorkerReport(
+            worker_uid=self.uid,
+            attempt=self.assignment.attempt,
+            epoch=self.assignment.epoch,
+            phase=WorkerPhase.PREPARING,
+            at=self.report.at if hasattr(self, "report") else now,
+            revision=h.revision or self.assignment.revision,
+            exits=h.exits,
+            message=h.message or (f"output is being lost: {h.log_error}" if h.log_error else ""),
+            problem=h.problem,
+        )
+        if h.over:
+            phase = WorkerPhase.EXITED if self.telling.concluded else None
+            if phase is None:
+                return replace(report, phase=WorkerPhase.RUNNING if h.running_at else WorkerPhase.PREPARING)
+            return replace(report, phase=phase, at=h.over_at)
+        if h.running_at is not None:
+            return replace(report, phase=WorkerPhase.RUNNING, at=h.running_at)
+        if self._link.connected and not h.stopped and h.ready_at is not None:
+            return replace(report, phase=WorkerPhase.READY, at=h.ready_at)
+        if self._refused is not None:
+            code, refusal = self._refused[1].code, self._refused[1]
+            return replace(
+                report,
+                revision=self._refused[0],
+                problem=code,
+                message=refusal.message,
+                busy_ports=refusal.busy_ports,
+            )
+        return replace(report, revision=self.assignment.revision)
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")[:500]
