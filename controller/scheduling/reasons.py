@@ -11,7 +11,7 @@ from controller.scheduling.columns import takes_work
 from controller.scheduling.fabric import NODE
 from controller.scheduling.index import ClusterIndex, levels
 from controller.scheduling.placement import best, pick
-from controller.scheduling.room import Room, Shape, Table, needs, shape_of, tabulate, without
+from controller.scheduling.room import Room, Shape, Table, needs, positions, shape_of, tabulate, without
 from controller.scheduling.types import DeviceRequest, GangRequest, Wait
 from muster.quantity import format_cpu, format_memory
 from muster.reasons import Waiting
@@ -94,14 +94,16 @@ def _finding(scene: Scene, request: GangRequest, device: DeviceRequest | None, w
     text = f"needs {_need(request, device, workers)}; {_room(room, table, depth)}"
     text += _few(scene, shape, workers) or _short(room, shape, request, workers, depth)
     helps = (*_looser(room, shape, table, request, workers, depth), *_absent(scene, shape))
-    return Finding(_code(room, shape, workers), text, helps)
+    return Finding(_code(room, shape, request, workers), text, helps)
 
 
-def _code(room: Room, shape: Shape, workers: int) -> Waiting:
+def _code(room: Room, shape: Shape, request: GangRequest, workers: int) -> Waiting:
     """CAPACITY: of some resource there is not enough on all nodes together, with no more on a node than its share
     of the gang may use. Else there is enough, but not where it would serve."""
+    ruled_out = positions(room.fabric, request.excluded)
     for _, column, need in needs(room.free, shape):
-        if column.clip(max=need * shape.max_per_node).sum() < need * workers:
+        usable = column.clip(max=need * shape.max_per_node)
+        if usable.sum() - usable[ruled_out].sum() < need * workers:
             return Waiting.CAPACITY
     return Waiting.TOPOLOGY_FRAGMENTED
 
@@ -170,8 +172,8 @@ def _absent(scene: Scene, shape: Shape) -> Iterable[str]:
         if devices:
             yield f"the cluster has {_names(devices)}"
         return
-    slots, positions = scene.empty.table(shape).slots[-1], scene.empty.fabric.positions
-    useful = [node for node in scene.idle if slots[positions[node.name]]]
+    slots, places = scene.empty.table(shape).slots[-1], scene.empty.fabric.positions
+    useful = [node for node in scene.idle if slots[places[node.name]]]
     for state, names in (
         ("cordoned", [node.name for node in useful if node.cordoned]),
         ("not reachable", [node.name for node in useful if not node.cordoned]),

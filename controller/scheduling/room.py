@@ -113,7 +113,7 @@ def tabulate(fabric: Fabric, units: Ints, max_per_node: int) -> Table:
 
 def only(fabric: Fabric, table: Table, max_per_node: int, nodes: Iterable[str]) -> Table:
     """The table of these nodes alone."""
-    rows = _positions(fabric, nodes)
+    rows = positions(fabric, nodes)
     units = np.zeros_like(table.units[-1])
     units[rows] = table.units[-1][rows]
     return tabulate(fabric, units, max_per_node)
@@ -121,7 +121,7 @@ def only(fabric: Fabric, table: Table, max_per_node: int, nodes: Iterable[str]) 
 
 def without(fabric: Fabric, table: Table, nodes: Iterable[str]) -> Table:
     """The table without these nodes."""
-    rows = _positions(fabric, nodes)
+    rows = positions(fabric, nodes)
     if not len(rows):
         return table
     result = Table(tuple(column.copy() for column in table.slots), tuple(column.copy() for column in table.units))
@@ -132,5 +132,6 @@ def without(fabric: Fabric, table: Table, nodes: Iterable[str]) -> Table:
     return result
 
 
-def _positions(fabric: Fabric, nodes: Iterable[str]) -> Ints:
+def positions(fabric: Fabric, nodes: Iterable[str]) -> Ints:
+    """Of those nodes that exist."""
     return np.array(sorted({fabric.positions[name] for name in nodes if name in fabric.positions}), dtype=np.int64)
