@@ -89,11 +89,12 @@ def weave(paths: Mapping[str, tuple[str | None, ...]], levels: tuple[str, ...] =
 def _level(name: str, depth: int, paths: list[tuple[str | None, ...]]) -> Level:
     starts: list[int] = []
     of = np.zeros(len(paths), dtype=np.int64)
+    before: tuple[str | None, ...] | None = None
     for position, path in enumerate(paths):
-        alone = path[depth] is None
-        if alone or not position or paths[position - 1][: depth + 1] != path[: depth + 1]:
+        group = _group(path, depth)
+        if group is None or group != before:
             starts.append(position)
-        of[position] = len(starts) - 1
+        of[position], before = len(starts) - 1, group
     heads = [paths[start][: depth + 1] for start in starts]
     uses = Counter(head[-1] for head in heads)
     return Level(
@@ -104,6 +105,15 @@ def _level(name: str, depth: int, paths: list[tuple[str | None, ...]]) -> Level:
         labelled=np.array([head[-1] is not None for head in heads], dtype=np.bool_),
         of=of,
     )
+
+
+def _group(path: tuple[str | None, ...], depth: int) -> tuple[str | None, ...] | None:
+    """What nodes of one domain of a level share; None for a node that stands alone. Without this level's label it is
+    the next domain further in that keeps nodes together, so that domains always nest."""
+    for inner in range(depth, len(path)):
+        if path[inner] is not None:
+            return path[: inner + 1]
+    return None
 
 
 def _title(head: tuple[str | None, ...], ambiguous: bool) -> str:

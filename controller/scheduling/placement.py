@@ -16,24 +16,25 @@ def choose(room: Room, request: GangRequest, shape: Shape, workers: int) -> dict
     """Workers at each position for this kind, or None. Preferred nodes come before all nodes, the preferred level
     before the required one. Raises KeyError when the fabric has no such level."""
     fabric = room.fabric
-    required = fabric.depth(request.required_level)
-    bounds = sorted({required, max(required, fabric.depth(request.preferred_level))}, reverse=True)
+    required, wanted = fabric.depth(request.required_level), fabric.depth(request.preferred_level)
     everywhere = without(fabric, room.table(shape), request.excluded)
     if everywhere.slots[0][0] < workers:
         return None
     tables = [everywhere]
     if request.preferred:
         tables.insert(0, only(fabric, everywhere, shape.max_per_node, request.preferred))
-    attempts = (
-        pick(fabric, table, workers, bound) for table in tables for bound in bounds if table.slots[0][0] >= workers
-    )
-    return next((chosen for chosen in attempts if chosen is not None), None)
+    for table in tables:
+        for bounds in ((required, wanted), (required,)) if wanted > required else ((required,),):
+            chosen = pick(fabric, table, workers, *bounds)
+            if chosen is not None:
+                return chosen
+    return None
 
 
-def pick(fabric: Fabric, table: Table, workers: int, required: int = 0) -> dict[int, int] | None:
-    """The same out of one table. `required` is the depth of the level of which one domain must hold them all."""
-    for depth in range(len(fabric.levels) - 1, required - 1, -1):
-        candidates = np.flatnonzero(_eligible(fabric, depth, required) & (table.slots[depth] >= workers))
+def pick(fabric: Fabric, table: Table, workers: int, *bounds: int) -> dict[int, int] | None:
+    """The same out of one table. `bounds` are the depths of levels of each of which one domain must hold them all."""
+    for depth in range(len(fabric.levels) - 1, max(bounds) - 1, -1):
+        candidates = np.flatnonzero(_eligible(fabric, depth, bounds) & (table.slots[depth] >= workers))
         if len(candidates):
             return _fill(fabric, table, depth, _tightest(fabric, table, depth, candidates), workers)
     return None
@@ -49,12 +50,14 @@ def best(fabric: Fabric, table: Table, depth: int) -> tuple[str, int]:
     return level.names[domain], int(rooms[domain])
 
 
-def _eligible(fabric: Fabric, depth: int, required: int) -> Bools:
-    """Labelled domains that lie in a labelled domain of the required level."""
-    level, bound = fabric.levels[depth], fabric.levels[required]
-    if not len(fabric.nodes):
-        return np.zeros(len(level.starts), dtype=np.bool_)
-    return level.labelled & bound.labelled[bound.of[level.starts]]
+def _eligible(fabric: Fabric, depth: int, bounds: tuple[int, ...]) -> Bools:
+    """Labelled domains of a level that lie in a labelled domain of each of the bounds."""
+    level = fabric.levels[depth]
+    eligible = level.labelled
+    if fabric.nodes:
+        for bound in (fabric.levels[outer] for outer in bounds if 0 < outer < depth):
+            eligible = eligible & bound.labelled[bound.of[level.starts]]
+    return eligible
 
 
 def _tightest(fabric: Fabric, table: Table, depth: int, candidates: Ints) -> int:

@@ -121,10 +121,13 @@ def _within(level: str | None) -> str:
 
 def _room(room: Room, table: Table, depth: int) -> str:
     if not depth:
-        return f"the cluster has room for {int(table.slots[0][0])}"
+        fit = int(table.slots[0][0])
+        return f"the cluster has room for {fit}" if fit else "no node has room for one"
     level = room.fabric.levels[depth].name
     name, fit = best(room.fabric, table, depth)
-    return f"the best {level}, {name}, has room for {fit}" if name else f"no node is labelled with its {level}"
+    if not name:
+        return f"no node is labelled with its {level}"
+    return f"the best {level}, {name}, has room for {fit}" if fit else f"no {level} has room for one"
 
 
 def _few(scene: Scene, shape: Shape, workers: int) -> str:
