@@ -45,10 +45,10 @@ def prepare(folder: Folder, assignment: Assignment, node: Node, deadline: float 
         base = inherited(node.environ) | {"MUSTER_SERVER": node.server}
         site = _site(folder, template, node, base)
         workdir = _workdir(template.workdir, folder)
+        _write_files(template, site, folder)
         processes = complete(assignment, site, base, workdir)
         for process in processes:
             find_program(process.argv[0], process.env.get("PATH", ""), workdir)
-        _write_files(template, site, folder)
         if busy := busy_ports(template.listens):
             raise Refusal("PORT_BUSY", f"in use on this node: port {', '.join(map(str, busy))}", busy)
         launch = launch_file(assignment, processes, node.boot_id, deadline)

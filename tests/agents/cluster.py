@@ -40,7 +40,7 @@ from muster.protocol import (
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "60"))
 TOKEN = "agent-token"
 
 
