@@ -199,7 +199,11 @@ class Node:
         self._outstanding = (report, versions)
         return report
 
+    def pending(self) -> bool:
+        return any(worker.telling.pending() for worker in self._workers.values())
+
     def urgent(self) -> bool:
+        """Whether there is more to tell than progress."""
         return self._outstanding is not None or any(worker.telling.urgent() for worker in self._workers.values())
 
     def acked(self, seq: int) -> bool:

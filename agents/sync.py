@@ -129,18 +129,26 @@ class Sync:
     async def _report(self, socket: ClientConnection) -> None:
         """One report at a time, again until it is acknowledged."""
         while True:
-            self._node.changed.clear()
-            if not self._node.urgent():
-                await asyncio.sleep(GATHER)
+            await self._something_to_tell()
             report = self._node.next_report()
             if report is None:
-                await self._node.changed.wait()
                 continue
             self._acked.clear()
             await socket.send(encode(report).decode())
             with suppress(TimeoutError):
                 async with asyncio.timeout(RESEND):
                     await self._acked.wait()
+
+    async def _something_to_tell(self) -> None:
+        """At once when a worker has changed; progress alone is gathered for a moment."""
+        changed = self._node.changed
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as patience:
+                while not self._node.urgent():
+                    changed.clear()
+                    if self._node.pending() and patience.when() is None:
+                        patience.reschedule(asyncio.get_running_loop().time() + GATHER)
+                    await changed.wait()
 
     async def _ship(self, socket: ClientConnection) -> None:
         """Poll the files of running workers, more slowly when nothing happens; send what the window lets through."""

@@ -148,7 +148,7 @@ def test_an_ended_worker_stays_until_it_is_not_listed(api: FakeApi, agent: Agent
     api.reaches("Exited")
     until(lambda: api.log() == "bye\n")
     api.push()
-    until(lambda: (agent.folder() / "acked").exists())
+    until((agent.folder() / "acked").exists)
     assert agent.folder().exists()
     api.want()
     until(lambda: not agent.folder().exists())

@@ -39,7 +39,7 @@ def test_a_new_agent_adopts_a_running_worker_and_can_stop_it(api: FakeApi, agent
     agent.kill()
     agent.start()
     until(lambda: len(api.hellos) == 2)
-    assert [(w.phase, w.worker_uid) for w in api.hellos[1].workers][0][1] == "w1"
+    assert [(w.worker_uid, w.phase) for w in api.hellos[1].workers] == [("w1", "Running")]
     api.reaches("Running")
     assert (agent.pids(), agent.event("shim")["pid"]) == ([pid], shim)
     assert alive(pid)
@@ -174,7 +174,7 @@ def test_reports_are_repeated_until_they_are_acknowledged(api: FakeApi, agent: A
 def test_an_end_that_is_acknowledged_is_told_once(api: FakeApi, agent: AgentProcess) -> None:
     run(api, make_assignment("w1", "exit 1"))
     api.reaches("Exited")
-    until(lambda: (agent.folder() / "acked").exists())
+    until((agent.folder() / "acked").exists)
     told = len(api.reports)
     agent.kill()
     agent.start()
