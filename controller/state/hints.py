@@ -93,5 +93,8 @@ class Hints:
 
 def _connect(url: str, seconds: float) -> Any:
     import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
 
-    return redis.Redis.from_url(url, socket_timeout=seconds, socket_connect_timeout=seconds)
+    once = Retry(NoBackoff(), 0)  # the library's own retries would block for seconds
+    return redis.Redis.from_url(url, socket_timeout=seconds, socket_connect_timeout=seconds, retry=once)
