@@ -14,16 +14,21 @@ from sqlalchemy import BigInteger, Boolean, Column, Dialect, Double, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
+def mend(value: str) -> str:
+    """What PostgreSQL or UTF-8 cannot hold (NUL, lone surrogates) becomes U+FFFD."""
+    if value.isascii() and "\0" not in value:
+        return value
+    return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class Words(TypeDecorator[str]):
-    """Text from anywhere: what PostgreSQL or UTF-8 cannot hold (NUL, lone surrogates) becomes U+FFFD."""
+    """Text from anywhere, mended."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None or (value.isascii() and "\0" not in value):
-            return value
-        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return None if value is None else mend(value)
 
 
 class Choice(TypeDecorator[StrEnum]):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Text, TextClause, func, select, tuple_, type_coerce
+from sqlalchemy import Connection, Select, Text, TextClause, bindparam, func, select, tuple_, type_coerce
 
 from controller.records import (
     AttemptRecord,
@@ -28,6 +28,8 @@ from muster.states import JobPhase
 R = TypeVar("R", bound=msgspec.Struct)
 
 _evidence = msgspec.json.Decoder(Evidence)
+_token = select(tables.tokens).where(tables.tokens.c.hash == bindparam("hash"))
+_remembered = select(tables.idempotency).where(tables.idempotency.c.key == bindparam("key"))
 
 
 class Records:
@@ -177,11 +179,11 @@ class Cluster(Records):
         return self._one(QUEUE, name=name)
 
     def token(self, hash: str) -> TokenRecord | None:  # noqa: A002
-        row = self._connection.execute(select(tables.tokens).where(tables.tokens.c.hash == hash)).first()
+        row = self._connection.execute(_token, {"hash": hash}).first()
         return None if row is None else TokenRecord(**row._mapping)
 
     def remembered(self, key: str) -> Remembered | None:
-        row = self._connection.execute(select(tables.idempotency).where(tables.idempotency.c.key == key)).first()
+        row = self._connection.execute(_remembered, {"key": key}).first()
         return None if row is None else Remembered(**row._mapping)
 
 

@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 from sqlalchemy import Connection, exc, select
 
-from controller.state.changes import Buffer, Reading
+from controller.state.appending import Buffer
+from controller.state.changes import Reading
 from controller.state.engine import meaning
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.kinds import Kind, R

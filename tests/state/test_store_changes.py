@@ -131,7 +131,7 @@ def test_a_reader_keeps_its_snapshot_while_others_write(store: Store) -> None:
         assert r.revision() == 1
 
 
-WRITERS, EACH = 4, 25
+WRITERS, EACH = 3, 25
 
 
 def _write_many(url: str, writer: int) -> None:
