@@ -4,7 +4,9 @@ Units follow the Kubernetes quantity and Go duration notations; internally CPU i
 core, memory in bytes, durations in seconds. Every parser raises ValueError with what is allowed.
 """
 
+import math
 import re
+from decimal import Decimal
 from typing import Final
 
 MEMORY_UNITS: Final = {
@@ -13,10 +15,13 @@ MEMORY_UNITS: Final = {
 }  # fmt: skip
 DURATION_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
-_CPU = re.compile(r"(\d+(?:\.\d+)?)(m?)")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
+MAX_CPU_MILLI: Final = 10**9
+MAX_MEMORY: Final = 2**60
+
+_CPU = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m?)")
+_MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)")
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
 def parse_cpu(text: str | float) -> int:
@@ -24,9 +29,11 @@ def parse_cpu(text: str | float) -> int:
     match = _CPU.fullmatch(str(text).strip())
     if not match:
         raise ValueError('expected cores such as "8", "0.5" or "500m"')
-    value = float(match[1]) * (1 if match[2] else 1000)
+    value = Decimal(match[1]) * (1 if match[2] else 1000)
     if value != int(value):
         raise ValueError("expected a whole number of thousandths of a core")
+    if value > MAX_CPU_MILLI:
+        raise ValueError("expected at most a million cores")
     return int(value)
 
 
@@ -35,18 +42,24 @@ def parse_memory(text: str | float) -> int:
     match = _MEMORY.fullmatch(str(text).strip())
     if not match or match[2] not in MEMORY_UNITS:
         raise ValueError('expected bytes such as "512Mi", "64Gi", "1Ti" or "64G"')
-    return int(float(match[1]) * MEMORY_UNITS[match[2]])
+    size = int(Decimal(match[1]) * MEMORY_UNITS[match[2]])
+    if size > MAX_MEMORY:
+        raise ValueError("expected bytes, at most 1024Pi")
+    return size
 
 
 def parse_duration(text: str | float) -> float:
     """Seconds. A bare number is seconds; `"1h30m"` is 5400."""
     if isinstance(text, int | float):
+        if not math.isfinite(text):
+            raise ValueError('expected a duration such as "30s", "12h" or "1h30m"')
         return float(text)
     text = text.strip()
     parts = _DURATION_PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    seconds = sum(float(number) * DURATION_UNITS[unit] for number, unit in parts)
+    if not parts or "".join(number + unit for number, unit in parts) != text or not math.isfinite(seconds):
         raise ValueError('expected a duration such as "30s", "12h" or "1h30m"')
-    return float(sum(float(number) * DURATION_UNITS[unit] for number, unit in parts))
+    return float(seconds)
 
 
 def parse_percent(text: str) -> float:

@@ -46,7 +46,8 @@ def parse(document: object) -> Job | Queue:
         raise invalid(errors)
     model = KINDS[str(kind)]
     try:
-        resource = model.model_validate({"metadata": {}, **document})
+        known = {"metadata": {}, **document, "apiVersion": API_VERSION}
+        resource = model.model_validate(known, by_alias=True, by_name=False)
     except ValidationError as error:
         raise invalid([*errors, *field_errors(model, error)]) from None
     if errors:
