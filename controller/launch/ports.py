@@ -36,7 +36,7 @@ def choose_block(
     low, high = ephemeral
     taken = {*used, *avoid}
     count = (HIGHEST - LOWEST + 1) // size
-    first = int.from_bytes(hashlib.sha256(f"{host}\0{seed}".encode()).digest()[:8], "big") % count
+    first = int.from_bytes(hashlib.sha256(f"{host}\0{seed}".encode()).digest()[:8], "big")
     for step in range(count):
         start = LOWEST + (first + step) % count * size
         block = range(start, start + size)

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-SCRIPT_FILE: Final = "script.sh"
+SCRIPT: Final = ("/bin/sh", "%{dir}/script")
+"""How a script is run; its text lies there."""
 
 
 def literal(text: str) -> str:
@@ -11,13 +12,7 @@ def literal(text: str) -> str:
 
 
 def program(spec: dict[str, Any]) -> tuple[str, ...]:
-    """The command, or the shell with the script's file."""
+    """The command, or the shell with the script."""
     if spec.get("script") is not None:
-        return ("/bin/sh", f"%{{dir}}/{SCRIPT_FILE}")
+        return SCRIPT
     return tuple(literal(word) for word in spec["command"])
-
-
-def program_files(spec: dict[str, Any]) -> dict[str, str]:
-    """Files of the worker's private folder that the program needs."""
-    script = spec.get("script")
-    return {} if script is None else {SCRIPT_FILE: literal(script)}

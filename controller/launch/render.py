@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from controller.launch import command, torchrun
 from controller.launch.environment import environment
-from controller.launch.program import literal, program_files
+from controller.launch.program import literal
 from controller.launch.types import Commands, Gang, LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord
 from muster.launch import LaunchTemplate, LogPattern
@@ -48,12 +48,13 @@ def _template(framework: Framework, gang: Gang, worker: int) -> LaunchTemplate:
             {name: value for name, value in env.items() if name not in own} for env in started.process_env
         ),
         env={**environment(gang, worker), **started.env, **own},
-        files=program_files(spec),
-        workdir=literal(spec.get("workdir", ".")),
+        script=spec.get("script"),
+        workdir=spec.get("workdir", "."),
         first_rank=gang.first_rank(worker),
         ranks=gang.ranks[worker],
         ports=placed.ports,
         listens=placed.ports,
         log_pattern=LogPattern(started.log_regex) if started.log_regex else None,
+        resume=gang.attempt.resume.path if gang.attempt.resume else "",
         progress_regex=(spec.get("progress") or {}).get("regex"),
     )
