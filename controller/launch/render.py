@@ -11,21 +11,32 @@ from controller.launch.program import literal
 from controller.launch.types import Commands, Gang, LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord
 from muster.launch import LaunchTemplate, LogPattern
+from muster.problems import FieldError
 
-__all__ = ["LaunchError", "PlacedWorker", "render"]
+__all__ = ["LaunchError", "PlacedWorker", "render", "unlaunchable"]
 
 
 class Framework(Struct, frozen=True):
-    """How many ranks a worker has, and what starts them."""
+    """Whether a spec goes with it (else LaunchError), how many ranks a worker has, and what starts them."""
 
+    check: Callable[[dict[str, Any]], None]
     ranks: Callable[[dict[str, Any], PlacedWorker], int]
     commands: Callable[[Gang, int], Commands]
 
 
 FRAMEWORKS: Final[Mapping[str, Framework]] = {
-    "command": Framework(command.ranks, command.commands),
-    "torchrun": Framework(torchrun.ranks, torchrun.commands),
+    "command": Framework(command.check, command.ranks, command.commands),
+    "torchrun": Framework(torchrun.check, torchrun.ranks, torchrun.commands),
 }
+
+
+def unlaunchable(spec: dict[str, Any]) -> FieldError | None:
+    """The error to refuse a manifest with whose program does not go with its framework."""
+    try:
+        FRAMEWORKS[spec.get("framework", "command")].check(spec)
+    except LaunchError as error:
+        return FieldError("spec.command", str(error), found=" ".join(spec["command"]))
+    return None
 
 
 def render(job: JobRecord, attempt: AttemptRecord, workers: Sequence[PlacedWorker]) -> tuple[LaunchTemplate, ...]:

@@ -26,6 +26,11 @@ def ranks(spec: dict[str, Any], worker: PlacedWorker) -> int:
     return int(spec.get("ranksPerWorker") or len(worker.devices) or 1)
 
 
+def check(spec: dict[str, Any]) -> None:
+    """Raises LaunchError when the command starts a launcher of its own."""
+    _split(program(spec))
+
+
 def commands(gang: Gang, worker: int) -> Commands:
     """Raises LaunchError when the command starts a launcher of its own."""
     spec = gang.job.spec
@@ -56,9 +61,7 @@ def _split(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     user's own interpreter; any other program is started as it is, in place of the interpreter."""
     first, rest = words[0], list(words[1:])
     if _LAUNCHER.fullmatch(first) or (_PYTHON.fullmatch(first) and MODULE in rest[:3]):
-        raise LaunchError(
-            "spec.command: framework torchrun brings its own launcher; name the program alone, e.g. [python, train.py]"
-        )
+        raise LaunchError("framework torchrun brings its own launcher: name the program alone, e.g. [python, train.py]")
     if not _PYTHON.fullmatch(first):
         return ("%{python}",), ("--no-python", *words)
     if rest and rest[0] == "-u":

@@ -4,6 +4,8 @@ tightest; inside it the fewest children. What is already broken is used first, s
 Exact: a gang that fits somewhere within its required level is never refused.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from controller.scheduling.devices import fewest
@@ -12,22 +14,22 @@ from controller.scheduling.room import Room, Shape, Table, only, without
 from controller.scheduling.types import GangRequest
 
 
-def choose(room: Room, request: GangRequest, shape: Shape, workers: int) -> dict[int, int] | None:
-    """Workers at each position for this kind, or None. Preferred nodes come before all nodes, the preferred level
-    before the required one. Raises KeyError when the fabric has no such level."""
+def choose(
+    room: Room, request: GangRequest, shape: Shape, workers: int, nodes: Collection[str] = ()
+) -> dict[int, int] | None:
+    """Workers at each position for this kind, or None; of `nodes` alone where some are named. The preferred level
+    comes before the required one. Raises KeyError when the fabric has no such level."""
     fabric = room.fabric
     required, wanted = fabric.depth(request.required_level), fabric.depth(request.preferred_level)
-    everywhere = without(fabric, room.table(shape), request.excluded)
-    if everywhere.slots[0][0] < workers:
+    table = without(fabric, room.table(shape), request.excluded)
+    if nodes and table.slots[0][0] >= workers:
+        table = only(fabric, table, shape.max_per_node, nodes)
+    if table.slots[0][0] < workers:
         return None
-    tables = [everywhere]
-    if request.preferred:
-        tables.insert(0, only(fabric, everywhere, shape.max_per_node, request.preferred))
-    for table in tables:
-        for bounds in ((required, wanted), (required,)) if wanted > required else ((required,),):
-            chosen = pick(fabric, table, workers, *bounds)
-            if chosen is not None:
-                return chosen
+    for bounds in ((required, wanted), (required,)) if wanted > required else ((required,),):
+        chosen = pick(fabric, table, workers, *bounds)
+        if chosen is not None:
+            return chosen
     return None
 
 

@@ -19,11 +19,14 @@ Wish = tuple[tuple[tuple[DeviceRequest | None, int], ...], int, int, int, str | 
 
 def plan(index: ClusterIndex, now: float) -> Plan:
     """What starts now, and why the rest waits, in the order of service. `now` is UTC seconds."""
+    requests = index.requests()
+    if not requests:
+        return Plan()
     room = Room(index.fabric, index.free, index.free_devices)
     groups: list[DecisionGroup] = []
     waiting: list[tuple[GangRequest, Wait | None]] = []
     refused: set[Wish] = set()
-    for request in index.requests():
+    for request in requests:
         unplanned = refusal(index, request)
         start = None
         if unplanned is None and wish(request) not in refused:
@@ -38,18 +41,20 @@ def plan(index: ClusterIndex, now: float) -> Plan:
 
 
 def place(room: Room, request: GangRequest) -> Start | None:
-    """The first acceptable kind whose gang fits, taken out of `room`; None leaves `room` as it was."""
-    for device, workers in request.options:
-        shape = shape_of(request, device)
-        chosen = choose(room, request, shape, workers)
-        if chosen is not None:
-            return Start(
-                job_uid=request.job_uid,
-                scope=request.scope,
-                device_type=device.type if device else None,
-                workers=room.take(shape, chosen),
-                domain=room.fabric.shared(chosen),
-            )
+    """The first acceptable kind whose gang fits, taken out of `room`; None leaves `room` as it was. A gang goes
+    back to its preferred nodes, if it fits there whole, before any kind is looked for elsewhere."""
+    for nodes in (request.preferred, ()) if request.preferred else ((),):
+        for device, workers in request.options:
+            shape = shape_of(request, device)
+            chosen = choose(room, request, shape, workers, nodes)
+            if chosen is not None:
+                return Start(
+                    job_uid=request.job_uid,
+                    scope=request.scope,
+                    device_type=device.type if device else None,
+                    workers=room.take(shape, chosen),
+                    domain=room.fabric.shared(chosen),
+                )
     return None
 
 
@@ -76,6 +81,8 @@ def wish(request: GangRequest) -> Wish:
 
 
 def _reasons(index: ClusterIndex, room: Room, waiting: list[tuple[GangRequest, Wait | None]]) -> tuple[Wait, ...]:
+    if not waiting:
+        return ()
     view = scene(index, room)
     known: dict[Wish, Wait] = {}
     waits = []

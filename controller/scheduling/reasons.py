@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from controller.records import NodeRecord
-from controller.scheduling.columns import takes_work
+from controller.scheduling.columns import MOST, takes_work
 from controller.scheduling.fabric import NODE
 from controller.scheduling.index import ClusterIndex, levels
 from controller.scheduling.placement import best, pick
@@ -102,7 +102,7 @@ def _code(room: Room, shape: Shape, request: GangRequest, workers: int) -> Waiti
     of the gang may use. Else there is enough, but not where it would serve."""
     ruled_out = positions(room.fabric, request.excluded)
     for _, column, need in needs(room.free, shape):
-        usable = column.clip(max=need * shape.max_per_node)
+        usable = column.clip(max=min(need * shape.max_per_node, MOST))
         if usable.sum() - usable[ruled_out].sum() < need * workers:
             return Waiting.CAPACITY
     return Waiting.TOPOLOGY_FRAGMENTED

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from controller.records import JobRecord
-from controller.scheduling.columns import MOST
 from controller.scheduling.types import DeviceRequest, GangRequest
 from muster.accelerators import canonical
 from muster.quantity import parse_cpu, parse_memory
@@ -50,8 +49,8 @@ def request_of(job: JobRecord) -> GangRequest:
         queued_at=job.queued_at,
         repair=job.phase is JobPhase.RECOVERING,
         options=_options(spec),
-        cpu_milli=min(parse_cpu(spec.get("cpu", "1")), MOST),
-        memory=min(parse_memory(spec.get("memory", "256Mi")), MOST),
+        cpu_milli=parse_cpu(spec.get("cpu", "1")),
+        memory=parse_memory(spec.get("memory", "256Mi")),
         max_per_node=spec.get("maxPerNode", 1),
         required_level=topology.get("required"),
         preferred_level=topology.get("preferred"),

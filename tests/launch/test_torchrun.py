@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.launch.render import LaunchError
+from controller.launch.render import LaunchError, unlaunchable
 from controller.launch.torchrun import LOG_REGEX
 from muster.launch import LaunchTemplate
 from tests.launch.gangs import job_of, launch
@@ -57,8 +57,17 @@ def test_the_users_interpreter_runs_the_launcher_and_other_programs_run_as_they_
     ],
 )
 def test_a_launcher_inside_the_launcher_is_refused_in_plain_words(command: list[str]) -> None:
-    with pytest.raises(LaunchError, match=r"spec\.command: .* name the program alone"):
+    with pytest.raises(LaunchError, match=r"name the program alone"):
         argv(*command)
+    error = unlaunchable(job_of("torchrun", command=command).spec)
+    assert error is not None
+    assert (error.field, error.found) == ("spec.command", " ".join(command))
+
+
+@pytest.mark.parametrize("framework", ["command", "torchrun"])
+def test_a_plain_program_goes_with_every_framework(framework: str) -> None:
+    assert unlaunchable(job_of(framework).spec) is None
+    assert unlaunchable(job_of(framework, script="echo").spec) is None
 
 
 def test_every_worker_names_the_same_rendezvous_and_its_own_rank() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from controller.records import JobRecord, NodeRecord
 from controller.scheduling.planner import fits_empty
+from muster.quantity import MAX_CPU_MILLI, MAX_MEMORY
 from muster.reasons import Waiting
 from muster.states import NodePhase
 from tests.scheduling.cluster import Cluster, gang, queue, racks, wait_of
@@ -198,7 +199,10 @@ def test_a_job_that_names_no_level_of_the_fabric_is_not_warned_of_twice() -> Non
     assert fits_empty(cluster.index, cluster.index.gangs["job-job"]) is None
 
 
-def test_requests_beyond_all_reason_wait_like_any_other() -> None:
+@pytest.mark.parametrize(
+    ("pods", "per_pod", "cpu"), [(100_000, 1024, MAX_CPU_MILLI), (100_000, 0, MAX_CPU_MILLI), (1, 0, 1000), (1, 1, 1)]
+)
+def test_the_largest_requests_that_a_manifest_may_hold_wait_like_any_other(pods: int, per_pod: int, cpu: int) -> None:
     cluster = Cluster(racks(LEAVES))
-    cluster.submit(gang("job", 100_000, 1024, spec={"memory": "9999999Pi", "cpu": "999999999999999999"}))
+    cluster.submit(gang("job", pods, per_pod, max_per_node=1024, spec={"memory": str(MAX_MEMORY), "cpu": f"{cpu}m"}))
     assert wait_of(cluster.settle(), "job").code == Waiting.CAPACITY

@@ -145,6 +145,21 @@ def test_after_a_failure_the_gang_goes_back_to_its_nodes_though_a_tighter_rack_i
     assert cluster.placed() == {"job": {"n1": 1, "n2": 1}}
 
 
+def test_going_back_to_its_nodes_comes_before_a_kind_that_the_manifest_names_first() -> None:
+    cluster = Cluster([*racks({"b0/r0": {"n0": 8}}), *racks({"b0/r1": {"n1": 8}}, kind="h200")])
+    kinds = [{"type": "h200", "count": 8}, {"type": "h100", "count": 8}]
+    cluster.submit(gang("job", preferred=("n0",), spec={"accelerators": kinds}))
+    cluster.settle()
+    assert cluster.placed() == {"job": {"n0": 1}}
+
+
+def test_preferred_nodes_that_are_too_few_are_given_up_for_a_place_that_holds_the_gang() -> None:
+    cluster = Cluster(racks({"b0/r0": {"n0": 8, "n1": 8}, "b0/r1": {"n2": 8, "n3": 8, "n4": 8}}))
+    cluster.submit(gang("job", 3, 8, required="rack", preferred=("n0", "n1", "gone")))
+    cluster.settle()
+    assert cluster.racks_of("job") == {"b0/r1"}
+
+
 def test_when_a_node_is_lost_the_whole_gang_moves_to_a_rack_that_holds_it() -> None:
     cluster = Cluster(racks({"b0/r0": {"n0": 8, "n1": 8}, "b0/r1": {"n2": 8, "n3": 8}}))
     cluster.submit(gang("job", 2, 8, required="rack"))
