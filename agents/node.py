@@ -156,7 +156,7 @@ class Node:
         for assignment in assignments:
             epochs[_scope(assignment)] = max(assignment.epoch, epochs.get(_scope(assignment), 0))
         if epochs != self._state.epochs:
-            replace(self._state_path, msgspec.json.encode(State(epochs)))
+            replace(self._state_path, msgspec.json.encode(State(epochs)), durable=True)
             self._state = State(epochs)
 
     # -- what there is to tell -----------------------------------------------------------------------

@@ -73,15 +73,16 @@ class Folder:
             os.close(descriptor)
 
 
-def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write whole or not at all. Raises OSError."""
+def replace(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
+    """Write whole or not at all; `durable` also over a power failure. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

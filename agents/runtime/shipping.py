@@ -62,7 +62,7 @@ class LogStream:
         for name, source in sources.items():
             position = self._sent.positions.get(name, 0)
             piece = source.read(position, CHUNK)
-            data = piece.data if final else piece.data[: whole(piece.data)]
+            data = piece.data[: whole(piece.data)] or (piece.data if final else b"")
             if not data and not piece.missed:
                 continue
             marker = f"\n[muster: {piece.missed} bytes are gone: the log grew faster than it was copied]\n" * (

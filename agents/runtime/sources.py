@@ -46,14 +46,15 @@ class Rotated:
         self._folder, self._name = folder, name
 
     def read(self, position: int, limit: int) -> Piece:
-        missed = 0
+        """Over the ends of files, so that a character which is cut by one comes whole."""
+        missed, data = 0, b""
         for start, path in self._segments():
-            size = _size(path)
-            if position < start:
+            if not data and position < start:
                 missed, position = missed + start - position, start
-            if position < start + size and (data := _read(path, position - start, limit)):
-                return Piece(data, position + len(data), missed)
-        return Piece(b"", position, missed)
+            if len(data) < limit and start <= position < start + _size(path):
+                more = _read(path, position - start, limit - len(data))
+                data, position = data + more, position + len(more)
+        return Piece(data, position, missed)
 
     def end(self) -> int:
         segments = self._segments()

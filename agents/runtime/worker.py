@@ -171,7 +171,13 @@ class Worker:
             log.warning("worker %s cannot be launched: %s: %s", self.uid, refusal.code, refusal.message)
             self._refused = (assignment.revision, refusal)
             if refusal.code != "PORT_BUSY":
+                await self._end_waiting_shim()
                 self._write("refused", problem=refusal.code, message=refusal.message)
+
+    async def _end_waiting_shim(self) -> None:
+        self._link.send(do="stop", grace=0, why="the worker cannot be launched")
+        while not self._shim_gone():
+            await asyncio.sleep(0.01)
 
     async def _start_shim(self, assignment: Assignment) -> None:
         """Raises Refusal."""
@@ -184,13 +190,16 @@ class Worker:
             )
         except TimeoutError:
             raise prepare.Refusal("WORKDIR_MISSING", f"{assignment.template.workdir} does not answer") from None
-        await self.telling.first_stock()
         argv = (sys.executable, "-I", "-S", str(SHIM), str(self.folder.path))
         try:
             _, exited = around.children.spawn(argv, stderr=self.folder.errors)
         except OSError as error:
             raise prepare.Refusal("LAUNCH_FAILED", f"the shim could not be started: {error}") from error
-        if not await self._link.wait(SHIM_START_TIMEOUT, exited.done) and not self._link.connect():
+        try:
+            await self.telling.first_stock()  # beside the shim's start, which takes as long
+        finally:
+            there = await self._link.wait(SHIM_START_TIMEOUT, exited.done) or self._link.connect()
+        if not there:
             raise prepare.Refusal("LAUNCH_FAILED", f"the shim did not come up: {_last_line(self.folder.errors)}")
 
     async def _sweep(self) -> None:

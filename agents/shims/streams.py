@@ -49,7 +49,7 @@ class Stream:
         while view:
             if self._fd < 0 or self._size >= self._segment:
                 self._rotate()
-            done = os.write(self._fd, view[: self._segment])
+            done = os.write(self._fd, view[: self._segment - self._size])
             self._size, self._offset = self._size + done, self._offset + done
             view = view[done:]
 
