@@ -15,6 +15,14 @@ from controller.state import Store, open_store
 from controller.state.tables import metadata
 from muster.clock import ManualClock
 
+EMPTY = "; ".join(
+    [f'DELETE FROM "{table.name}"' for table in reversed(metadata.sorted_tables)]  # TRUNCATE takes much longer
+    + [
+        "INSERT INTO revision (id, value) VALUES (1, 0)",
+        "INSERT INTO leader (id, epoch, holder, renewals, at) VALUES (1, 0, '', 0, 0)",
+    ]
+)
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -69,13 +77,10 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 def postgres_url(postgres_server: str) -> str:
     """A migrated, empty PostgreSQL database."""
     url = _named(postgres_server, "muster")
-    engine = create_engine(url)
-    names = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
-    with engine.begin() as connection:
-        connection.execute(text(f"TRUNCATE {names}"))
-        connection.execute(text("INSERT INTO revision (id, value) VALUES (1, 0)"))
-        connection.execute(text("INSERT INTO leader (id, epoch, holder, renewals, at) VALUES (1, 0, '', 0, 0)"))
-    engine.dispose()
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute(EMPTY)
     return url
 
 

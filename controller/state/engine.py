@@ -1,5 +1,6 @@
 """Connections: SQLite (write-ahead log, one writer) and PostgreSQL, and what their errors mean."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -64,7 +65,12 @@ def for_reading(engine: Engine) -> Engine:
 
 
 def prepare_sqlite(engine: Engine, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Make the file a write-ahead log database; several processes may do so at once."""
+    """Make the file, readable by its owner only, a write-ahead log database; several processes may do so at once."""
+    assert engine.url.database is not None
+    try:
+        os.close(os.open(engine.url.database, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(f"cannot open the database {engine.url.database}: {error.strerror}") from error
     for attempt in range(200):
         try:
             with engine.connect() as connection:

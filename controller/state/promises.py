@@ -3,6 +3,7 @@
 from typing import Any
 
 from controller.state import tables
+from controller.state.errors import Taken
 from controller.state.statements import insert_or
 from controller.state.transaction import Transaction
 from controller.state.types import OutboxItem, Remembered, TokenRecord
@@ -23,7 +24,7 @@ class PromiseWriter(Transaction):
         keep = insert_or(self._dialect, tables.idempotency, ("key",))
         row = {name: getattr(item, name) for name in item.__struct_fields__}
         if self._connection.execute(keep, row).rowcount != 1:
-            self._spoil(f"the idempotency key {key} has been used already")
+            self._spoil(Taken(f"the idempotency key {key} has been used already"))
 
     def put_token(self, token: TokenRecord) -> None:
         """Insert or replace by hash."""

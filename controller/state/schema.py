@@ -24,6 +24,7 @@ def migrate(engine: Engine) -> None:
         with for_writing(engine).begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SET LOCAL lock_timeout = '120s'"))
+                connection.execute(text("SET LOCAL statement_timeout = 0"))
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             upgrade(connection)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, exc, select
 from controller.state.appending import Buffer
 from controller.state.changes import Reading
 from controller.state.engine import meaning
-from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
+from controller.state.errors import Conflict, IllegalMove, NotFound, StoreError, Taken
 from controller.state.kinds import Kind, R
 from controller.state.statements import insert_into, moving, patching
 from muster.clock import Clock
@@ -29,7 +29,7 @@ class Transaction(Reading):
         super().__init__(connection)
         self._clock, self._new_id = clock, new_id
         self._buffer = Buffer()
-        self._spoilt: Taken | None = None
+        self._spoilt: StoreError | None = None
         self.revision = 0
         self._revisions: dict[str, int] = {}
         self._born: set[str] = set()
@@ -47,9 +47,10 @@ class Transaction(Reading):
     def _committed(self) -> None:
         self.revision = max(self._revisions.values(), default=0)
 
-    def _spoil(self, message: str, cause: BaseException | None = None) -> NoReturn:
-        self._spoilt = Taken(message)
-        raise self._spoilt from cause
+    def _spoil(self, refusal: StoreError, cause: BaseException | None = None) -> NoReturn:
+        """Raise, and let nothing of this transaction commit even when someone catches it."""
+        self._spoilt = refusal
+        raise refusal from cause
 
     def _insert(self, kind: Kind[R], records: Sequence[R], taken: str, **more: Any) -> None:
         """`taken` is what to say when a unique row stands in the way; `more` are columns beside the record's."""
@@ -58,9 +59,7 @@ class Transaction(Reading):
             self._connection.execute(insert_into(kind.table), rows)
         except exc.IntegrityError as error:
             found = meaning(error)
-            if isinstance(found, Taken):
-                self._spoil(taken, error)
-            raise
+            self._spoil(Taken(taken) if isinstance(found, Taken) else found, error)
         for record in records:
             self._born.add(record.uid)  # type: ignore[attr-defined]
             self._buffer.put(kind, record)

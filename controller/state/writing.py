@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, select, tuple_, update
 
 from controller.records import AttemptRecord, JobRecord, NodeRecord, QueueRecord, WorkerRecord
 from controller.state import tables
-from controller.state.errors import Conflict, IllegalMove, NotFound
+from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
 from controller.state.kinds import ATTEMPT, JOB, NODE, QUEUE, WORKER
 from controller.state.promises import PromiseWriter
@@ -129,8 +129,8 @@ class WorkerWriter(Transaction):
         for row in rows:
             owner = held.get((row[keys[0]], row[keys[1]]))
             if owner != row["worker_uid"]:
-                self._spoil(f"{keys[1]} {row[keys[1]]} of {row[keys[0]]} belongs to worker {owner}")
-        self._spoil(f"a {keys[1]} was asked for twice")
+                self._spoil(Taken(f"{keys[1]} {row[keys[1]]} of {row[keys[0]]} belongs to worker {owner}"))
+        self._spoil(Taken(f"a {keys[1]} was asked for twice"))
 
 
 class ClusterWriter(Transaction):

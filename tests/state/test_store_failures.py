@@ -103,7 +103,7 @@ def test_no_server_is_a_clear_error(url: str, clock: ManualClock) -> None:
         ("sqlite://", "in memory"),
         ("sqlite:///:memory:", "in memory"),
         ("what?", "not one: expected sqlite:///FILE"),
-        ("sqlite:////nowhere/at/all/muster.db", "unable to open database file"),
+        ("sqlite:////nowhere/at/all/muster.db", "cannot open the database /nowhere/at/all/muster.db: No such file"),
     ],
 )
 def test_an_url_that_cannot_work_is_refused(url: str, message: str, clock: ManualClock) -> None:
@@ -122,6 +122,13 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path, clock: Manu
     (tmp_path / "x.db").write_text("this is a diary, not a database" * 100)
     with pytest.raises(StoreUnavailable, match="file is not a database"):
         open_store(f"sqlite:///{tmp_path / 'x.db'}", clock=clock, new_id=str)
+
+
+def test_the_database_file_is_its_owners_alone(tmp_path: Path, clock: ManualClock) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'x.db'}", clock=clock, new_id=str)
+    store.migrate()
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("x.db*")} == {0o600}
+    store.close()
 
 
 def test_transact_tries_again_with_growing_pauses_and_gives_up(sqlite_url: str, clock: ManualClock) -> None:

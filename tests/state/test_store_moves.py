@@ -1,8 +1,11 @@
 """Only legal moves; unique rows are the mutual exclusion."""
 
+import contextlib
+from collections.abc import Callable
+
 import pytest
 
-from controller.state import Conflict, IllegalMove, NotFound, Store, Taken
+from controller.state import Conflict, IllegalMove, NotFound, Store, Taken, Writer
 from muster.protocol import RankExit
 from muster.states import AttemptPhase, JobPhase, NodePhase, WorkerPhase
 from tests.state.makers import make_attempt, make_job, make_node, make_worker
@@ -116,6 +119,16 @@ def test_one_live_attempt_a_scope(store: Store) -> None:
         w.insert_attempt(make_attempt("attempt-3", number=3, scope="replica-1"))
         w.move_attempt("attempt-1", AttemptPhase.ENDED)
         w.insert_attempt(make_attempt("attempt-2", number=2))
+
+
+def test_what_belongs_to_nothing_is_refused(store: Store) -> None:
+    def orphan(insert: Callable[[Writer], object]) -> None:
+        with store.write() as w, contextlib.suppress(NotFound):
+            insert(w)
+
+    for insert in (lambda w: w.insert_attempt(make_attempt()), lambda w: w.insert_worker(make_worker())):
+        with pytest.raises(NotFound, match="owner does not exist"):
+            orphan(insert)
 
 
 def test_an_epoch_is_used_once_in_a_job(store: Store) -> None:
