@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from chapters import Story
-from cluster import Cluster
+from embedded import Cluster
 from ranks import processes_of
 from tell import Narrator, StoryFailed, until
 

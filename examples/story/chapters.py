@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import numpy as np
-from cluster import Cluster, Object
+from embedded import Cluster, Object
 from ranks import Rank, Watch, ranks_of
 from tell import Narrator, StoryFailed, listed, until
 
@@ -83,8 +83,9 @@ class Story:
         newest = self._newest()
         self.planted = newest.with_name("step-000299")
         shutil.copytree(newest, self.planted)
-        for name in (".metadata", "momentum.npy"):
-            (self.planted / name).unlink(missing_ok=True)
+        files = [path for path in self.planted.iterdir() if path.suffix in (".distcp", ".npy")]
+        largest = max(files, key=lambda path: path.stat().st_size)
+        os.truncate(largest, largest.stat().st_size // 2)
         self.tell.say(f"A half-written newer checkpoint, {self.planted.name}, is planted beside {newest.name}.")
 
     def _resumed_right(self, attempt: Object) -> int:
