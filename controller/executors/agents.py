@@ -1,26 +1,22 @@
 """The executor for nodes with an agent.
 
 The intent *is* the worker rows: the API processes follow the change log and push to each node what it
-should have, and they write what the agents see back into the same rows. So nothing is left to do here but
-to wake them.
+should have, and they write what the agents see back into the same rows. So there is nothing left to do.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from controller.executors.base import Intent, Observation
 
 
 class AgentsExecutor:
-    """`wake` tells the API processes that there is something new to read."""
+    """Complete by construction: a committed intent is a delivered one."""
 
     name = "agents"
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-
     def reconcile(self, intents: Iterable[Intent]) -> None:
-        if any(True for _ in intents):
-            self._wake()
+        """The API's follower delivers what the loop has committed."""
 
     def observe(self) -> list[Observation]:
+        """What agents see is already in the store."""
         return []

@@ -1,0 +1,164 @@
+"""The end of an attempt: verdict, what follows for the job, the incident, the books, in one transaction."""
+
+from collections.abc import Callable, Sequence
+
+from controller.acts.log import job_event
+from controller.acts.notify import notify
+from controller.records import AttemptRecord, IncidentRecord, JobRecord, Verdict, WorkerRecord
+from controller.recovery.decide import decide
+from controller.recovery.outcome import Outcome, outcome
+from controller.recovery.types import FailureCase
+from controller.state.writing import Writer
+from muster.reasons import ENDS, Budget, End, Held
+from muster.states import AttemptPhase, JobPhase
+
+HISTORY = 20
+
+
+def write_end(
+    w: Writer,
+    job: JobRecord,
+    attempt: AttemptRecord,
+    workers: Sequence[WorkerRecord],
+    reason: End | None,
+    *,
+    now: float,
+    new_id: Callable[[], str],
+) -> None:
+    """Every worker is terminal. `reason` is None where only the evidence can tell."""
+    for worker in workers:
+        w.release_worker(worker.uid)
+    if reason is None:
+        _end_by_verdict(w, job, attempt, workers, now=now, new_id=new_id)
+    else:
+        _end_on_purpose(w, job, attempt, reason, now)
+
+
+def _end_on_purpose(w: Writer, job: JobRecord, attempt: AttemptRecord, reason: End, now: float) -> None:
+    """Success, and every stop that somebody asked for. No verdict is needed and no budget is touched."""
+    progressed = attempt.last_step is not None and (job.best_step is None or attempt.last_step > job.best_step)
+    target, why, message = _after(reason, attempt, progressed)
+    w.move_attempt(attempt.uid, AttemptPhase.ENDED, reason=reason, ended_at=now, decided_at=now)
+    finished = now if target in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED) else None
+    job = w.move_job(
+        job.uid,
+        target,
+        reason=why,
+        message=message,
+        attempt_uid=None,
+        restart_requested=False,
+        best_step=_best(job, attempt),
+        finished_at=finished,
+    )
+    job_event(w, job, str(reason), message or f"attempt {attempt.number} ended: {reason}", now)
+    if target in _NOTIFIED:
+        notify(w, job, _NOTIFIED[target], now=now, message=message)
+
+
+_NOTIFIED = {JobPhase.SUCCEEDED: "succeeded", JobPhase.FAILED: "failed", JobPhase.CANCELLED: "cancelled"}
+
+
+def _after(reason: End, attempt: AttemptRecord, progressed: bool) -> tuple[JobPhase, str, str]:
+    """(the job's phase, its reason, the sentence) after an end that needs no verdict."""
+    match reason:
+        case End.SUCCEEDED:
+            return JobPhase.SUCCEEDED, "", "every worker exited with 0"
+        case End.CANCELLED:
+            return JobPhase.CANCELLED, "", "cancelled by its user"
+        case End.SUSPENDED:
+            return JobPhase.SUSPENDED, Held.BY_USER, "suspended by its user"
+        case End.TIME_LIMIT if not progressed:
+            return JobPhase.FAILED, str(reason), f"{attempt.message}, and no new step was saved in it"
+        case _:
+            return JobPhase.QUEUED, "", f"attempt {attempt.number} ended: {attempt.message or reason}"
+
+
+def _end_by_verdict(
+    w: Writer,
+    job: JobRecord,
+    attempt: AttemptRecord,
+    workers: Sequence[WorkerRecord],
+    *,
+    now: float,
+    new_id: Callable[[], str],
+) -> None:
+    case = _case(w, job, attempt, workers)
+    verdict = decide(case, now)
+    follows = outcome(verdict, case)
+    cost = _cost(attempt, now)
+    opened = attempt.failed_at or attempt.detected_at or now
+    w.move_attempt(
+        attempt.uid,
+        AttemptPhase.ENDED,
+        reason=follows.end,
+        message=verdict.why,
+        verdict=verdict,
+        ended_at=now,
+        decided_at=now,
+    )
+    w.insert_incident(
+        IncidentRecord(
+            uid=new_id(),
+            job_uid=job.uid,
+            namespace=job.namespace,
+            job_name=job.name,
+            attempt_uid=attempt.uid,
+            verdict=verdict,
+            opened_at=opened,
+            closed_at=now if follows.next is not JobPhase.RECOVERING else None,
+            cost=cost,
+        )
+    )
+    _job_goes_on(w, job, attempt, verdict, follows, now)
+
+
+def _job_goes_on(
+    w: Writer, job: JobRecord, attempt: AttemptRecord, verdict: Verdict, follows: Outcome, now: float
+) -> None:
+    finished = now if follows.next is JobPhase.FAILED else None
+    progressed = _best(job, attempt) != job.best_step
+    counts = ENDS[follows.end] is not Budget.NONE and follows.next is JobPhase.RECOVERING
+    if follows.next is not job.phase:
+        w.move_job(job.uid, follows.next)
+    job = w.patch_job(
+        job.uid,
+        reason=follows.held_reason or (str(follows.end) if finished else ""),
+        message=verdict.why,
+        attempt_uid=None,
+        best_step=_best(job, attempt),
+        no_progress=0 if progressed else job.no_progress + 1,
+        last_failure=verdict.fingerprint,
+        restarts=job.restarts + counts,
+        preferred=follows.preferred,
+        excluded=follows.excluded,
+        finished_at=finished,
+        recovering_since=now if follows.next is JobPhase.RECOVERING else None,
+    )
+    job_event(w, job, str(follows.end), verdict.why, now, level="warning")
+    event = {JobPhase.FAILED: "failed", JobPhase.SUSPENDED: "held", JobPhase.RECOVERING: "restarted"}.get(follows.next)
+    if event:
+        notify(w, job, event, now=now, message=verdict.why)
+
+
+def _case(w: Writer, job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord]) -> FailureCase:
+    earlier = [other for other in w.attempts(job.uid) if other.scope == attempt.scope and other.number < attempt.number]
+    nodes = {name: node for name in {worker.node for worker in workers} if (node := w.node(name)) is not None}
+    return FailureCase(
+        job=job,
+        attempt=attempt,
+        workers=tuple(workers),
+        nodes=nodes,
+        evidence=tuple(w.evidence(attempt.uid)),
+        history=tuple(reversed(earlier))[:HISTORY],
+    )
+
+
+def _cost(attempt: AttemptRecord, now: float) -> dict[str, float]:
+    """Seconds: from the failure to its detection, to the last confirmed death and the verdict."""
+    detected = attempt.detected_at or now
+    return {"detect": max(0.0, detected - (attempt.failed_at or detected)), "stop": max(0.0, now - detected)}
+
+
+def _best(job: JobRecord, attempt: AttemptRecord) -> int | None:
+    steps = [step for step in (job.best_step, attempt.last_step) if step is not None]
+    return max(steps, default=None)

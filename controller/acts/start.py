@@ -1,0 +1,230 @@
+"""Commits a decision group: attempt, workers, allocations, ports and templates, whole or not at all."""
+
+from collections.abc import Callable, Sequence
+
+from controller.acts.log import job_event
+from controller.acts.notify import notify
+from controller.launch.ports import NoPorts, choose_block, ports_needed
+from controller.launch.render import render
+from controller.launch.types import LaunchError, PlacedWorker
+from controller.records import AttemptRecord, JobRecord, NodeRecord, WorkerRecord
+from controller.recovery.checkpoints import choose, redone_steps
+from controller.scheduling.types import Start, WorkerPlacement
+from controller.state.writing import Writer
+from muster.launch import LaunchTemplate
+from muster.protocol import Lease
+from muster.quantity import parse_cpu, parse_duration, parse_memory
+from muster.reasons import End, Waiting
+from muster.states import AttemptPhase, JobPhase, NodePhase
+
+BUSY_FOR = 300.0  # seconds for which a port that an agent found taken is not offered again on its host
+
+
+class PortMemory:
+    """Ports that agents found taken by strangers. Kept in memory only: a new leader may ask once more."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, int], float] = {}
+
+    def mark(self, host: str, ports: Sequence[int], now: float) -> None:
+        for port in ports:
+            self._until[host, port] = now + BUSY_FOR
+
+    def avoid(self, host: str, now: float) -> set[int]:
+        self._until = {key: until for key, until in self._until.items() if until > now}
+        return {port for (owner, port) in self._until if owner == host}
+
+
+class PortTaker:
+    """Blocks of ports for one transaction: what the database holds, what agents found busy, what was just taken."""
+
+    def __init__(self, w: Writer, memory: PortMemory, size: int, now: float) -> None:
+        self._w, self._memory, self._size, self._now = w, memory, size, now
+        self._used: dict[str, set[int]] = {}
+
+    def take(self, host: str, ephemeral: tuple[int, int], seed: str) -> tuple[int, ...]:
+        """Raises launch.ports.NoPorts when the host has no free block."""
+        if host not in self._used:
+            self._used[host] = {port for _, port in self._w.ports_in_use(host)}
+        block = choose_block(host, self._size, self._used[host], self._memory.avoid(host, self._now), ephemeral, seed)
+        self._used[host].update(block)
+        return block
+
+
+def commit_start(
+    w: Writer, start: Start, *, ports: PortMemory, lease: Lease, new_id: Callable[[], str], now: float
+) -> bool:
+    """True when the gang is placed; False when the world has changed since it was planned (nothing is written)."""
+    job = w.job(start.job_uid)
+    if job is None or job.phase not in (JobPhase.QUEUED, JobPhase.RECOVERING) or job.cancel or job.suspend:
+        return False
+    nodes = [w.node(worker.node) for worker in start.workers]
+    if not _usable(nodes):
+        return False
+    attempt = _attempt(w, job, start, new_id=new_id, now=now)
+    try:
+        placed, templates = _prepare(w, job, attempt, start, nodes, ports, now)
+    except NoPorts as error:
+        return _no_ports(w, job, str(error))
+    except LaunchError as error:
+        return _cannot_launch(w, job, str(error), now)
+    w.insert_attempt(attempt)
+    w.insert_workers(
+        [_worker(job, attempt, one, template, lease, new_id()) for one, template in zip(placed, templates, strict=True)]
+    )
+    w.move_job(
+        job.uid,
+        JobPhase.STARTING,
+        reason="",
+        message="",
+        epoch=attempt.epoch,
+        attempt_uid=attempt.uid,
+        recovering_since=None,
+    )
+    where = f" in {start.domain}" if start.domain else ""
+    job_event(w, job, "Placed", f"attempt {attempt.number} on {', '.join(p.node for p in placed)}{where}", now)
+    return True
+
+
+def _prepare(
+    w: Writer,
+    job: JobRecord,
+    attempt: AttemptRecord,
+    start: Start,
+    nodes: Sequence[NodeRecord | None],
+    ports: PortMemory,
+    now: float,
+) -> tuple[list[PlacedWorker], tuple[LaunchTemplate, ...]]:
+    taker = PortTaker(w, ports, ports_needed(job.spec), now)
+    placed = [
+        _place(index, worker, node, taker.take(node.host, node.ephemeral_ports, f"{attempt.uid}:{index}"))
+        for index, (worker, node) in enumerate(zip(start.workers, nodes, strict=True))
+        if node is not None
+    ]
+    return placed, render(job, attempt, placed)
+
+
+def _no_ports(w: Writer, job: JobRecord, why: str) -> bool:
+    """The job waits: ports come back when another attempt ends, and that plans again."""
+    if job.message != why:
+        w.patch_job(job.uid, reason=Waiting.CAPACITY, message=why)
+    return False
+
+
+def _cannot_launch(w: Writer, job: JobRecord, why: str, now: float) -> bool:
+    """The manifest itself is at fault; waiting mends nothing."""
+    failed = w.move_job(job.uid, JobPhase.FAILED, reason=End.USER_ERROR, message=why, finished_at=now)
+    job_event(w, job, "UserError", why, now, level="warning")
+    notify(w, failed, "failed", now=now, message=why)
+    return True
+
+
+def write_new_ports(
+    w: Writer,
+    job: JobRecord,
+    attempt: AttemptRecord,
+    workers: Sequence[WorkerRecord],
+    memory: PortMemory,
+    *,
+    now: float,
+) -> None:
+    """A port was taken by a stranger: the workers on that host get others, and all templates say so."""
+    for worker in workers:
+        if worker.busy_ports:
+            memory.mark(worker.host, worker.busy_ports, now)
+    taker = PortTaker(w, memory, ports_needed(job.spec), now)
+    placed = []
+    for worker in workers:
+        node = w.node(worker.node)
+        ports = worker.ports
+        if worker.busy_ports and node is not None:
+            ports = taker.take(worker.host, node.ephemeral_ports, f"{worker.uid}:{worker.template_revision}")
+            w.replace_ports(worker.uid, ports)
+        placed.append(_placed_again(worker, node, ports))
+    for worker, again, template in zip(workers, placed, render(job, attempt, placed), strict=True):
+        w.patch_worker(
+            worker.uid,
+            ports=again.ports,
+            template=template,
+            template_revision=worker.template_revision + 1,
+            problem="",
+            message="",
+            busy_ports=(),
+        )
+    job_event(w, job, "PortsTaken", "ports were taken by another program; the gang got new ones", now)
+
+
+def _usable(nodes: Sequence[NodeRecord | None]) -> bool:
+    return all(node is not None and node.phase is NodePhase.READY and not node.cordoned for node in nodes)
+
+
+def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], str], now: float) -> AttemptRecord:
+    earlier = [attempt for attempt in w.attempts(job.uid) if attempt.scope == start.scope]
+    checkpoint = job.spec.get("checkpoint")
+    resume = choose(w.checkpoints(job.uid), directory=checkpoint["directory"]) if checkpoint else None
+    last_step = max((step for attempt in earlier if (step := attempt.last_step) is not None), default=None)
+    return AttemptRecord(
+        uid=new_id(),
+        job_uid=job.uid,
+        namespace=job.namespace,
+        job_name=job.name,
+        scope=start.scope,
+        number=len(earlier) + 1,
+        epoch=job.epoch + 1,
+        rendezvous=f"{job.name}-{job.epoch + 1}-{new_id()[-8:]}",
+        phase=AttemptPhase.PLACED,
+        resume=resume,
+        redone_steps=redone_steps(last_step, resume),
+        placed_at=now,
+    )
+
+
+def _place(index: int, worker: WorkerPlacement, node: NodeRecord, ports: tuple[int, ...]) -> PlacedWorker:
+    kinds = {device.index: device.type for device in node.devices}
+    return PlacedWorker(
+        role="worker",
+        index=index,
+        node=node.name,
+        host=node.host,
+        address=node.address,
+        devices=worker.devices,
+        device_type=kinds.get(worker.devices[0]) if worker.devices else None,
+        ports=ports,
+    )
+
+
+def _placed_again(worker: WorkerRecord, node: NodeRecord | None, ports: tuple[int, ...]) -> PlacedWorker:
+    kinds = {device.index: device.type for device in node.devices} if node else {}
+    return PlacedWorker(
+        role=worker.role,
+        index=worker.index,
+        node=worker.node,
+        host=worker.host,
+        address=node.address if node else "",
+        devices=worker.devices,
+        device_type=kinds.get(worker.devices[0]) if worker.devices else None,
+        ports=ports,
+    )
+
+
+def _worker(
+    job: JobRecord, attempt: AttemptRecord, placed: PlacedWorker, template: LaunchTemplate, lease: Lease, uid: str
+) -> WorkerRecord:
+    fence = job.spec.get("recovery", {}).get("fenceAfter")
+    return WorkerRecord(
+        uid=uid,
+        attempt_uid=attempt.uid,
+        job_uid=job.uid,
+        namespace=job.namespace,
+        role=placed.role,
+        index=placed.index,
+        node=placed.node,
+        host=placed.host,
+        epoch=attempt.epoch,
+        devices=placed.devices,
+        ports=placed.ports,
+        cpu_milli=parse_cpu(job.spec.get("cpu", "1")),
+        memory=parse_memory(job.spec.get("memory", "256Mi")),
+        template=template,
+        fence=lease.fence if fence is None else None if fence == "never" else parse_duration(fence),
+    )

@@ -1,0 +1,202 @@
+"""The one loop of the one leader. It alone knows all rooms.
+
+The ideal: whenever anything changes, look at everything and write what follows. The deviation: only jobs that a
+change touched, or whose deadline has come, are looked at, and the planner runs only when something changed.
+
+Every write is one transaction guarded by the leader's epoch; the rooms decide, the acts write, the executor
+makes it true. After a write the loop reads its own changes back like anybody's, so that the picture and the
+index have one source.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import structlog
+
+from controller.acts.advance import write_advance
+from controller.acts.end import write_end
+from controller.acts.nodes import judge_nodes
+from controller.acts.observations import record_observations
+from controller.acts.start import PortMemory, commit_start, write_new_ports
+from controller.acts.waits import settle_idle, write_waits
+from controller.executors.base import Executor, Intent
+from controller.leases import LeaseWatch
+from controller.lifecycle import Next, advance, deadline
+from controller.picture import Picture
+from controller.records import Change, JobRecord
+from controller.scheduling.index import ClusterIndex, apply, build
+from controller.scheduling.planner import plan
+from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
+from controller.state.store import Store
+from controller.state.types import LeaderLease
+from controller.state.writing import Writer
+from muster.clock import Clock
+from muster.protocol import Lease
+from muster.states import JobPhase
+
+log = structlog.get_logger("muster.loop")
+
+PAGE = 2000
+IDLE = (JobPhase.QUEUED, JobPhase.RECOVERING, JobPhase.SUSPENDED)
+
+
+class Loop:
+    """One term of one leader: built fresh from the database, thrown away when the term ends."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        guard: LeaderLease,
+        executor: Executor,
+        publish: Callable[[int], None],
+        outbox: Callable[[float], None],
+        clock: Clock,
+        new_id: Callable[[], str],
+        lease: Lease,
+    ) -> None:
+        self._store, self._guard, self._executor = store, guard, executor
+        self._publish, self._outbox, self._clock, self._new_id, self._lease = publish, outbox, clock, new_id, lease
+        with store.read() as r:
+            self._revision, records = r.snapshot()
+            leases = r.leases()
+        self._picture = Picture(records)
+        self._index: ClusterIndex = build(records, revision=self._revision)
+        self._watch = LeaseWatch(lease)
+        self._ports = PortMemory()
+        self._stale_plan = True
+        self._watch.observe(leases, self._picture.nodes, clock.boottime())
+
+    def cycle(self) -> None:
+        """One look at the world. Raises LeadershipLost or StoreUnavailable; the term is over then."""
+        self._absorb()  # 1. what others wrote
+        self._judge_nodes()  # 2. who is silent, who is back
+        self._take_observations()  # 3. what the executor saw
+        self._advance_jobs()  # 4. attempts go on, end, are decided upon
+        self._plan()  # 5. what starts, why the rest waits
+        self._outbox(self._clock.now())  # 6. side effects that are due
+
+    # -- the steps -----------------------------------------------------------------------------------
+
+    def _absorb(self) -> None:
+        while changes := self._changes():
+            self._picture.apply(changes)
+            self._index = apply(self._index, changes)
+            self._revision = changes[-1].revision
+            self._stale_plan = True
+            if len(changes) < PAGE:
+                return
+
+    def _changes(self) -> list[Change]:
+        with self._store.read() as r:
+            return r.changes(self._revision, limit=PAGE)
+
+    def _judge_nodes(self) -> None:
+        with self._store.read() as r:
+            leases = r.leases()
+        boottime = self._clock.boottime()
+        self._watch.observe(leases, self._picture.nodes, boottime)
+        if judge_nodes(self._store, self._guard, self._picture, self._watch, now=self._clock.now(), boottime=boottime):
+            self._wrote()
+
+    def _take_observations(self) -> None:
+        if observations := self._executor.observe():
+            record_observations(self._store, self._guard, observations)
+            self._wrote()
+
+    def _advance_jobs(self) -> None:
+        now = self._clock.now()
+        self._picture.touched |= self._due(now)
+        while self._picture.touched:
+            uid = self._picture.touched.pop()
+            job = self._picture.jobs.get(uid)
+            if job is not None and self._advance_job(job, now):
+                self._wrote()
+
+    def _advance_job(self, job: JobRecord, now: float) -> bool:
+        """True when something was written. Decides on the picture, then again on the rows of the transaction."""
+        attempts = self._picture.attempts_of(job.uid)
+        if not attempts:
+            return (
+                job.phase in IDLE and _idle_wish(job) and self._write(partial(self._settle, job_uid=job.uid, now=now))
+            )
+        wrote = False
+        for attempt in attempts:
+            workers = self._picture.workers_of(attempt.uid)
+            if advance(job, attempt, workers, now).next is not Next.STAY:
+                wrote |= self._write(partial(self._advance_attempt, attempt_uid=attempt.uid, now=now))
+        return wrote
+
+    def _settle(self, w: Writer, job_uid: str, now: float) -> bool:
+        job = w.job(job_uid)
+        return job is not None and job.phase in IDLE and settle_idle(w, job, now)
+
+    def _advance_attempt(self, w: Writer, attempt_uid: str, now: float) -> bool:
+        attempt = w.attempt(attempt_uid)
+        job = w.job(attempt.job_uid) if attempt else None
+        if attempt is None or job is None or attempt.phase == "Ended":
+            return False
+        workers = w.workers(attempt_uid)
+        step = advance(job, attempt, workers, now)
+        match step.next:
+            case Next.STAY:
+                return False
+            case Next.END:
+                write_end(w, job, attempt, workers, step.reason, now=now, new_id=self._new_id)
+            case Next.NEW_PORTS:
+                write_new_ports(w, job, attempt, workers, self._ports, now=now)
+            case _:
+                write_advance(w, job, attempt, workers, step, now)
+        return True
+
+    def _plan(self) -> None:
+        if not self._stale_plan:
+            return
+        self._stale_plan = False
+        now = self._clock.now()
+        decided = plan(self._index, now)
+        for group in decided.groups:
+            start = partial(
+                commit_start, start=group.start, ports=self._ports, lease=self._lease, new_id=self._new_id, now=now
+            )
+            self._write(start)
+        if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or decided.groups:
+            self._wrote()
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def _write(self, act: Callable[[Writer], bool]) -> bool:
+        """One guarded transaction; a decision that the world has overtaken is dropped whole, and planned again."""
+        try:
+            return self._store.transact(act, guard=self._guard)
+        except (Conflict, IllegalMove, NotFound, Taken) as error:
+            log.info("stale decision dropped", why=str(error))
+            self._stale_plan = True
+            return False
+
+    def _wrote(self) -> None:
+        """Read back what was written, tell the executor what changed, wake who listens."""
+        self._absorb()
+        self._executor.reconcile(self._intents())
+        self._publish(self._revision)
+
+    def _intents(self) -> Iterable[Intent]:
+        for attempt in self._picture.attempts.values():
+            job = self._picture.jobs.get(attempt.job_uid)
+            if job is not None:
+                yield Intent(job=job, attempt=attempt, workers=tuple(self._picture.workers_of(attempt.uid)))
+
+    def _due(self, now: float) -> set[str]:
+        """Jobs whose deadline has come."""
+        due = set()
+        for attempt in self._picture.attempts.values():
+            job = self._picture.jobs.get(attempt.job_uid)
+            if job is not None and (at := deadline(job, attempt)) is not None and now >= at:
+                due.add(job.uid)
+        due.update(job.uid for job in self._picture.jobs.values() if job.phase is JobPhase.RECOVERING)
+        return due
+
+
+def _idle_wish(job: JobRecord) -> bool:
+    """Whether `settle_idle` may have something to do."""
+    return job.cancel or job.suspend or job.restart_requested or job.phase in (JobPhase.SUSPENDED, JobPhase.RECOVERING)

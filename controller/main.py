@@ -1,0 +1,156 @@
+"""`python -m controller.main`: campaigns, leads while it may, stands by otherwise. SIGTERM ends it cleanly."""
+
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import structlog
+
+from controller.executors.agents import AgentsExecutor
+from controller.executors.base import Executor
+from controller.loop import Loop
+from controller.settings import Settings, from_environment
+from controller.state.errors import LeadershipLost, StoreError, StoreUnavailable
+from controller.state.hints import Hints
+from controller.state.leader import Election
+from controller.state.store import Store, open_store
+from controller.state.types import LeaderLease
+from muster.clock import SystemClock
+
+log = structlog.get_logger("muster.controller")
+
+TICK = 0.5  # seconds between looks when no hint comes
+HOUSEKEEPING = 60.0  # seconds between prunings and looks at the wall clock
+JUMP = 2.0  # seconds by which the wall clock must have moved to be worth a word
+OUTAGE_PAUSE = 1.0  # seconds before the database is tried again
+
+
+class Controller:
+    """Owns the process's parts; `run` returns when `stop` is set."""
+
+    def __init__(self, settings: Settings, *, clock: SystemClock, new_id: Callable[[], str], holder: str) -> None:
+        self._settings, self._clock, self._new_id, self._holder = settings, clock, new_id, holder
+        self._hints = Hints(settings.redis_url)
+        self._drift = 0.0
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self._serve()
+            except StoreUnavailable as error:
+                log.warning("the database does not answer; standing by", error=str(error))
+                self.stop.wait(OUTAGE_PAUSE)
+
+    def _serve(self) -> None:
+        """With a working database: campaign and lead, again and again."""
+        store = open_store(self._settings.database_url, clock=self._clock, new_id=self._new_id)
+        try:
+            store.migrate()
+            election = Election(store, self._holder, self._clock, self._settings.leader_lease)
+            while not self.stop.is_set():
+                lease = election.campaign()
+                if lease is None:
+                    self.stop.wait(min(1.0, self._settings.leader_lease / 5))
+                    continue
+                log.info("leading", epoch=lease.epoch)
+                self._lead(store, election, lease)
+        finally:
+            store.close()
+
+    def _lead(self, store: Store, election: Election, lease: LeaderLease) -> None:
+        """One term. Everything it knew is thrown away at its end."""
+        try:
+            loop = Loop(
+                store=store,
+                guard=lease,
+                executor=self._executor(),
+                publish=self._hints.publish,
+                outbox=self._outbox(store),
+                clock=self._clock,
+                new_id=self._new_id,
+                lease=self._settings.lease,
+            )
+            renew_at = tidy_at = self._clock.boottime()
+            while not self.stop.is_set():
+                if self._clock.boottime() >= renew_at:
+                    if not election.renew(lease):
+                        raise LeadershipLost(f"epoch {lease.epoch} is over")
+                    renew_at = self._clock.boottime() + self._settings.leader_lease / 4
+                loop.cycle()
+                if self._clock.boottime() >= tidy_at:
+                    self._tidy(store)
+                    tidy_at = self._clock.boottime() + HOUSEKEEPING
+                self._hints.wait(TICK)
+        except LeadershipLost as error:
+            log.warning("leadership lost", reason=str(error))
+        else:
+            election.resign(lease)
+
+    def _tidy(self, store: Store) -> None:
+        store.prune()
+        drift = self._clock.drift()
+        if abs(drift - self._drift) > JUMP:
+            log.warning(
+                "the wall clock jumped; leases and deadlines go on by the monotonic clock",
+                seconds=round(drift - self._drift, 3),
+            )
+            self._drift = drift
+
+    def _executor(self) -> Executor:
+        if self._settings.executor == "kubernetes":
+            from controller.executors.kubernetes.executor import KubernetesExecutor
+
+            return KubernetesExecutor.from_environment()
+        return AgentsExecutor()
+
+    def _outbox(self, store: Store) -> Callable[[float], None]:
+        """Celery is imported at the first row that is due: most terms of most leaders have none."""
+
+        def send_due(now: float) -> None:
+            if not self._settings.redis_url or not store.outbox_due(now, 1):
+                return
+            from controller.tasks.app import make_app
+            from controller.tasks.dispatch import dispatch
+
+            dispatch(store, make_app(self._settings.redis_url), now)
+
+        return send_due
+
+
+def main() -> int:
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        settings = from_environment()
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+    controller = Controller(settings, clock=SystemClock(), new_id=new_id, holder=holder)
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        controller.stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        controller.run()
+    except StoreError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def new_id() -> str:
+    """A sortable unique id: 48 bits of milliseconds, 80 random bits, in hexadecimal (the layout of ULID)."""
+    return f"{int(time.time() * 1000):012x}{secrets.token_hex(10)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
