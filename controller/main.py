@@ -107,7 +107,8 @@ class Controller:
         if self._settings.executor == "kubernetes":
             from controller.executors.kubernetes.executor import KubernetesExecutor
 
-            return KubernetesExecutor.from_environment()
+            executor: Executor = KubernetesExecutor.from_environment()
+            return executor
         return AgentsExecutor()
 
     def _outbox(self, store: Store) -> Callable[[float], None]:
