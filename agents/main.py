@@ -44,16 +44,20 @@ def main() -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
     with suppress(asyncio.CancelledError):
-        asyncio.run(_serve(config, have))
+        return asyncio.run(_serve(config, have))
     return 0
 
 
-async def _serve(config: AgentConfig, have: Inventory) -> None:
+async def _serve(config: AgentConfig, have: Inventory) -> int:
     clock, children = SystemClock(), Children()
     children.start()
-    node = Node(
-        config, have, host.boot_id(config.virtual_boot), clock=clock, children=children, environ=dict(os.environ)
-    )
+    try:
+        node = Node(
+            config, have, host.boot_id(config.virtual_boot), clock=clock, children=children, environ=dict(os.environ)
+        )
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"muster-agent: {error}\n")
+        return 2
     node.adopt()
     sync = asyncio.create_task(Sync(config, node, clock=clock, randomness=random.Random()).run())
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -61,6 +65,7 @@ async def _serve(config: AgentConfig, have: Inventory) -> None:
     log.info("agent of node %s with %d devices in %s", config.node, len(have.devices), config.directory)
     try:
         await sync
+        return 0
     finally:
         await node.close()
         log.info("agent of node %s ends; ranks go on", config.node)

@@ -29,6 +29,7 @@ from muster.protocol import (
     LogChunk,
     ProgressPoint,
     Report,
+    WorkerReport,
 )
 from muster.states import WorkerPhase
 from muster.version import PROTOCOL, VERSION
@@ -58,7 +59,9 @@ class Node:
         self._config, self._inventory, self._boot_id, self._clock = config, inventory, boot_id, clock
         self._children = children
         self._attempts, self._state_path = config.directory / "attempts", config.directory / "state.json"
-        self._state = _load(self._state_path)
+        self._epochs = _load(self._state_path).epochs
+        self._unsaved = False
+        self._refusals: dict[str, WorkerReport] = {}
         self._lease_from = 0.0
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -68,6 +71,7 @@ class Node:
         self.changed, self.started, self._leased = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._around = Surroundings(
             name=config.node,
+            archive=config.directory / "diaries",
             node=prepare.Node(
                 address=config.address,
                 interface=inventory.interface,
@@ -107,11 +111,16 @@ class Node:
             worker.renewed()
 
     def apply(self, desired: Desired) -> None:
-        """Level-triggered. Raises OSError when it cannot be remembered; then nothing of it was acted upon."""
-        self._remember_epochs(desired.assignments)
+        """Level-triggered. A new worker that cannot be remembered, because the disk is full, is refused."""
+        trouble = self._remember_epochs(desired.assignments)
         listed = {assignment.worker_uid: assignment for assignment in desired.assignments}
         for assignment in desired.assignments:
-            self._take(assignment)
+            try:
+                if trouble is not None and assignment.worker_uid not in self._workers:
+                    raise trouble
+                self._take(assignment)
+            except OSError as error:
+                self._refuse(assignment, error)
         for uid, worker in self._workers.items():
             if uid not in listed:
                 worker.want(Wanted(desired=""))
@@ -119,7 +128,7 @@ class Node:
 
     def _take(self, assignment: Assignment) -> None:
         worker = self._workers.get(assignment.worker_uid)
-        stale = assignment.epoch < self._state.epochs[_scope(assignment)]
+        stale = assignment.epoch < self._epochs[_scope(assignment)]
         if worker is None:
             worker = self._first(assignment, stale)
         elif worker.assignment != assignment:
@@ -133,7 +142,9 @@ class Node:
         folder.save(assignment)
         now, boottime = self._clock.now(), self._clock.boottime()
         if stale:
-            message = f"epoch {assignment.epoch} is older than {self._state.epochs[_scope(assignment)]}, which this node has seen"
+            message = (
+                f"epoch {assignment.epoch} is older than {self._epochs[_scope(assignment)]}, which this node has seen"
+            )
             diary.append(folder.diary, "refused", at=now, boottime=boottime, problem="STALE_EPOCH", message=message)
         elif assignment.desired == "run":
             diary.append(folder.diary, "go", at=now, boottime=boottime, note="the worker's folder was lost")
@@ -151,13 +162,35 @@ class Node:
         if self._workers[uid].forgotten:
             del self._workers[uid], self._tasks[uid]
 
-    def _remember_epochs(self, assignments: tuple[Assignment, ...]) -> None:
-        epochs = dict(self._state.epochs)
+    def _refuse(self, assignment: Assignment, error: OSError) -> None:
+        """Told, and nothing else: without a folder there is nothing that could ever have started."""
+        log.warning("worker %s cannot be taken: %s", assignment.worker_uid, error)
+        if assignment.worker_uid not in self._workers:
+            refusal = prepare.storage_refusal(error, "the agent's folder")
+            self._refusals[assignment.worker_uid] = WorkerReport(
+                worker_uid=assignment.worker_uid,
+                attempt=assignment.attempt,
+                epoch=assignment.epoch,
+                phase=WorkerPhase.EXITED,
+                at=self._clock.now(),
+                revision=assignment.revision,
+                problem=refusal.code,
+                message=refusal.message,
+            )
+            self.changed.set()
+
+    def _remember_epochs(self, assignments: tuple[Assignment, ...]) -> OSError | None:
         for assignment in assignments:
-            epochs[_scope(assignment)] = max(assignment.epoch, epochs.get(_scope(assignment), 0))
-        if epochs != self._state.epochs:
-            replace(self._state_path, msgspec.json.encode(State(epochs)), durable=True)
-            self._state = State(epochs)
+            scope = _scope(assignment)
+            if assignment.epoch > self._epochs.get(scope, 0):
+                self._epochs[scope], self._unsaved = assignment.epoch, True
+        if self._unsaved:
+            try:
+                replace(self._state_path, msgspec.json.encode(State(self._epochs)), durable=True)
+            except OSError as error:
+                return error
+            self._unsaved = False
+        return None
 
     # -- what there is to tell -----------------------------------------------------------------------
 
@@ -177,7 +210,7 @@ class Node:
         if self._outstanding is not None:
             return self._outstanding[0]
         telling = [worker for worker in self._workers.values() if worker.telling.pending()]
-        if not telling:
+        if not telling and not self._refusals:
             return None
         versions: dict[str, int] = {}
         evidence: list[Evidence] = []
@@ -192,7 +225,7 @@ class Node:
             if news.stock is not None:
                 checkpoints[attempt] = news.stock
         self._seq += 1
-        reports = tuple(worker.report for worker in telling)
+        reports = (*(worker.report for worker in telling), *self._refusals.values())
         report = Report(
             seq=self._seq, workers=reports, evidence=tuple(evidence), progress=progress, checkpoints=checkpoints
         )
@@ -200,26 +233,24 @@ class Node:
         return report
 
     def pending(self) -> bool:
-        return any(worker.telling.pending() for worker in self._workers.values())
+        return bool(self._refusals) or any(worker.telling.pending() for worker in self._workers.values())
 
     def urgent(self) -> bool:
         """Whether there is more to tell than progress."""
-        return self._outstanding is not None or any(worker.telling.urgent() for worker in self._workers.values())
+        urgent = any(worker.telling.urgent() for worker in self._workers.values())
+        return urgent or bool(self._refusals) or self._outstanding is not None
 
     def acked(self, seq: int) -> bool:
-        """The report `seq` is committed. An end that is acknowledged is remembered, so that it is told once."""
+        """The report `seq` is committed."""
         if self._outstanding is None or self._outstanding[0].seq != seq:
             return False
         report, versions = self._outstanding
         self._outstanding = None
         for told in report.workers:
-            worker = self._workers.get(told.worker_uid)
-            if worker is None:
-                continue
-            worker.telling.acked = max(worker.telling.acked, versions[worker.uid])
-            if told.phase == WorkerPhase.EXITED:
-                worker.folder.acked.touch()
-                worker.wake()
+            if told.worker_uid not in versions:
+                self._refusals.pop(told.worker_uid, None)
+            elif (worker := self._workers.get(told.worker_uid)) is not None:
+                worker.acknowledged(told, versions[worker.uid])
         return True
 
     # -- logs and progress ---------------------------------------------------------------------------
@@ -273,3 +304,5 @@ def _load(path: Path) -> State:
         return msgspec.json.decode(path.read_bytes(), type=State)
     except FileNotFoundError:
         return State()
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); it guards against running an old attempt") from None

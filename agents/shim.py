@@ -9,7 +9,7 @@ subreaper of everything that the processes start, so nothing of a worker can sli
 * writes what happened into `diary.jsonl`, fsynced: the truth about this worker, whoever else dies.
 
 FOLDER holds `launch.json` (read once, then removed: it holds secrets), `shim.lock` (flock: one shim for a
-worker), `diary.jsonl` and `shim.sock`. Commands are JSON objects, one a line: {"do": "go"},
+worker; its pid), `diary.jsonl` and `shim.sock`. Commands are JSON objects, one a line: {"do": "go"},
 {"do": "stop", "grace": seconds, "why": text}, {"do": "deadline", "at": boottime or null}; a dot comes back
 whenever the diary has grown.
 
@@ -40,6 +40,8 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 3
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, b"%d" % os.getpid(), 0)
     if os.getpid() != os.getsid(0):
         os.setsid()
     libc = ctypes.CDLL(None, use_errno=True)

@@ -97,7 +97,12 @@ class Sync:
 
     async def _receive(self, socket: ClientConnection) -> None:
         async for frame in socket:
-            match decode_down(frame):
+            try:
+                down = decode_down(frame)
+            except ValueError as error:
+                log.warning("a frame that is not understood is left out: %s", error)
+                continue
+            match down:
                 case Renewed(sent=sent):
                     self._answered_at = self._clock.boottime()
                     self._node.renewed(sent)

@@ -14,12 +14,14 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from muster.protocol import Assignment
+
+KEPT_DIARIES = 1000
 
 
 class Folder:
@@ -55,6 +57,15 @@ class Folder:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def archive(self, folder: Path) -> None:
+        """Remove all but the diary, which is kept as `folder`/UID.jsonl: it proves when this worker was alive."""
+        with suppress(OSError):
+            folder.mkdir(exist_ok=True, mode=0o700)
+            os.replace(self.diary, folder / f"{self.path.name}.jsonl")
+            for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-KEPT_DIARIES]:
+                old.unlink()
+        self.remove()
 
     @contextmanager
     def alone(self) -> Iterator[bool]:

@@ -16,7 +16,7 @@ TAIL = 8 * 1024
 class WorkerLogs:
     """`on_text` sees each piece of each stream once, in order."""
 
-    def __init__(self, folder: Folder, assignment: Assignment, on_text: Callable[[str], None]) -> None:
+    def __init__(self, folder: Folder, assignment: Callable[[], Assignment], on_text: Callable[[str], None]) -> None:
         self._folder, self._assignment, self._on_text = folder, assignment, on_text
         self._marks = load_marks(folder.shipped)
         self._sources: dict[int | None, dict[str, Source]] = {}
@@ -24,20 +24,20 @@ class WorkerLogs:
 
     def look(self) -> None:
         """Find files that have appeared."""
-        template = self._assignment.template
+        template = self._assignment().template
         pattern = template.log_pattern.regex if template.log_pattern else None
         self._sources = discover(self._folder.streams, self._folder.logs, pattern, template.first_rank)
         for rank in self._sources.keys() - self._streams.keys():
             mark = self._marks.get(_name(rank), Mark())
-            self._streams[rank] = LogStream(self._assignment.log_limit, mark, self._on_text)
+            self._streams[rank] = LogStream(self._assignment().log_limit, mark, self._on_text)
 
     def next(self, *, final: bool) -> LogChunk | None:
         for rank, stream in self._streams.items():
             piece = stream.next(self._sources[rank], final=final)
             if piece is not None:
                 return LogChunk(
-                    worker_uid=self._assignment.worker_uid,
-                    attempt=self._assignment.attempt,
+                    worker_uid=self._assignment().worker_uid,
+                    attempt=self._assignment().attempt,
                     rank=rank,
                     offset=piece.offset,
                     data=piece.text,
@@ -73,10 +73,10 @@ class WorkerLogs:
         return Evidence(
             source=EvidenceSource.LOG,
             at=source.written_at(),
-            attempt=self._assignment.attempt,
+            attempt=self._assignment().attempt,
             node=node,
-            role=self._assignment.role,
-            worker=self._assignment.index,
+            role=self._assignment().role,
+            worker=self._assignment().index,
             rank=rank,
             text=text,
             data={"stream": source.stream},

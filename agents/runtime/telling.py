@@ -56,19 +56,19 @@ class Telling:
         clock: Clock,
         on_news: Callable[[], None],
     ) -> None:
-        self._folder, self._assignment, self._node = folder, assignment, node
+        self._folder, self.assignment, self._node = folder, assignment, node
         self._children, self._clock, self._on_news = children, clock, on_news
         self.concluded = folder.acked.exists()
         self.version = 1
         self.acked = 1 if self.concluded else 0
-        self._logs = WorkerLogs(folder, assignment, self._log_text)
+        self._logs = WorkerLogs(folder, lambda: self.assignment, self._log_text)
         self._reader = ReportReader(folder.report)
         self._matcher: Matcher | None = None
         self._evidence: list[Evidence] = []
         self._points: list[ProgressPoint] = []
         self._stock: tuple[CheckpointItem, ...] | None = None
         self._taking: asyncio.Task[None] | None = None
-        self._stock_failed = self._log_failed = False
+        self._stock_failed = self._log_failed = self._regex_failed = False
 
     # -- while it runs -------------------------------------------------------------------------------
 
@@ -77,6 +77,10 @@ class Telling:
         if history.log_error and not self._log_failed:
             self._log_failed = True
             self._evidence.append(self._seen(Source.CONDITION, history.log_error, code="LOG_STORE"))
+        if self._matcher is not None and self._matcher.ended and not self._regex_failed:
+            self._regex_failed = True
+            text = "progress.regex took too long and is not used any more"
+            self._evidence.append(self._seen(Source.CONDITION, text, code="PROGRESS_REGEX"))
         said = self._reader.read(self._clock.now())
         self._add([each.point for each in said if each.point is not None])
         if any(each.checkpoint for each in said) and (self._taking is None or self._taking.done()):
@@ -105,7 +109,7 @@ class Telling:
         directory = self._checkpoints()
         if directory is None:
             return
-        stock = await take_stock(self._children, directory, self._assignment.checkpoint_format, prepare=True)
+        stock = await take_stock(self._children, directory, self.assignment.checkpoint_format, prepare=True)
         if stock.items is None:
             code = "DISK_FULL" if stock.errno in (errno.ENOSPC, errno.EDQUOT) else "CHECKPOINT_DIR"
             raise Refusal(code, f"the checkpoint directory cannot be used: {stock.error}")
@@ -126,6 +130,8 @@ class Telling:
         if history.problem in UNSTARTED:
             self._evidence.append(self._seen(Source.LAUNCH, history.message, at=history.over_at, code=history.problem))
         self._evidence += self._logs.tails(self._node)
+        if self._reader.malformed:
+            log.info("%s: %d malformed lines in the report file", self._folder.path, self._reader.malformed)
         self.concluded = True
         self.close()
 
@@ -150,7 +156,7 @@ class Telling:
     # ------------------------------------------------------------------------------------------------
 
     def _log_text(self, text: str) -> None:
-        regex = self._assignment.template.progress_regex
+        regex = self.assignment.template.progress_regex
         if not regex or self.concluded:
             return
         if self._matcher is None:
@@ -165,7 +171,7 @@ class Telling:
     async def _take_stock(self) -> None:
         directory = self._checkpoints()
         if directory is not None:
-            self._took(await take_stock(self._children, directory, self._assignment.checkpoint_format))
+            self._took(await take_stock(self._children, directory, self.assignment.checkpoint_format))
 
     def _took(self, stock: Stock) -> None:
         if stock.items is not None:
@@ -176,7 +182,7 @@ class Telling:
         self._on_news()
 
     def _checkpoints(self) -> Path | None:
-        directory = self._assignment.checkpoint_directory
+        directory = self.assignment.checkpoint_directory
         return self._folder.work / directory if directory else None
 
     def _seen(
@@ -185,10 +191,10 @@ class Telling:
         return Evidence(
             source=source,
             at=self._clock.now() if at is None else at,
-            attempt=self._assignment.attempt,
+            attempt=self.assignment.attempt,
             node=self._node,
-            role=self._assignment.role,
-            worker=self._assignment.index,
+            role=self.assignment.role,
+            worker=self.assignment.index,
             rank=rank,
             text=text,
             data=data,

@@ -35,10 +35,11 @@ UNSHIPPED_PATIENCE = 600.0
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """What all workers of a node share. `lease_from` is the boottime from which the node's lease runs; `leased` is set
+    """What all workers of a node share. `archive` is the folder of ended workers' diaries. `lease_from` is the boottime from which the node's lease runs; `leased` is set
     while it is being renewed."""
 
     name: str
+    archive: Path
     node: prepare.Node
     clock: Clock
     children: Children
@@ -62,14 +63,14 @@ class Worker:
         self._unlisted_at: float | None = None
         self._told_to_stop: Wanted | None = None
         self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news)
-        self.report = self._describe()
+        self.report = self._describe(around.clock.now())
 
     # -- what others tell it -------------------------------------------------------------------------
 
     def want(self, wanted: Wanted, assignment: Assignment | None = None) -> None:
         """`assignment` must have been saved already."""
         if assignment is not None:
-            self.assignment = assignment
+            self.assignment = self.telling.assignment = assignment
         if wanted.desired == "" and self.wanted.desired != "":
             self._unlisted_at = self._around.clock.boottime()
         if wanted != self.wanted:
@@ -78,6 +79,16 @@ class Worker:
 
     def wake(self) -> None:
         self._woken.set()
+
+    def acknowledged(self, report: WorkerReport, version: int) -> None:
+        """The controller has `report`. An end that it knows is remembered, so that it is told once."""
+        self.telling.acked = max(self.telling.acked, version)
+        if report.phase == WorkerPhase.EXITED:
+            try:
+                self.folder.acked.touch()
+            except OSError as error:
+                log.warning("worker %s: its end may be told again: %s", self.uid, error)
+            self.wake()
 
     def renewed(self) -> None:
         """The lease has moved: so does the deadline at which the shim kills."""
@@ -108,9 +119,10 @@ class Worker:
         if act is not Act.NOTHING:
             await self._act(act)
             self.history = diary.fold(diary.read(self.folder.diary))
+        self._say()
         if self.history.over and not self.telling.concluded:
             await self.telling.conclude(self.history)
-        self._say()
+            self._say()
         return act in (Act.PREPARE, Act.SWEEP, Act.CONCLUDE)
 
     async def _look(self) -> bool:
@@ -150,7 +162,7 @@ class Worker:
             self._write("refused", problem="", message="stopped before it was started")
         elif act is Act.FORGET:
             self.forgotten = True
-            self.folder.remove()
+            self.folder.archive(self._around.archive)
 
     def _stop(self) -> None:
         """A worker that is not listed any more is somebody else's by now: no grace."""
@@ -233,40 +245,41 @@ class Worker:
         self._around.changed()
 
     def _say(self) -> None:
-        report = self._describe()
+        report = self._describe(self.report.at)
         if report != self.report:
             self.report = report
             self.telling.version += 1
             self._around.changed()
 
-    def _describe(self) -> WorkerReport:
-        h, now = self.history, self._around.clock.now()
+    def _describe(self, since: float) -> WorkerReport:
+        """`since`: when its phase began, where the diary does not say."""
+        h = self.history
         report = WorkerReport(
             worker_uid=self.uid,
             attempt=self.assignment.attempt,
             epoch=self.assignment.epoch,
             phase=WorkerPhase.PREPARING,
-            at=self.report.at if hasattr(self, "report") else now,
+            at=since,
             revision=h.revision or self.assignment.revision,
             exits=h.exits,
             message=h.message or (f"output is being lost: {h.log_error}" if h.log_error else ""),
             problem=h.problem,
         )
         if h.over:
-            phase = WorkerPhase.EXITED if self.telling.concluded else None
-            if phase is None:
-                return replace(report, phase=WorkerPhase.RUNNING if h.running_at else WorkerPhase.PREPARING)
-            return replace(report, phase=phase, at=h.over_at)
+            if self.telling.concluded:
+                return replace(report, phase=WorkerPhase.EXITED, at=h.over_at)
+            if h.running_at is None:
+                return report
         if h.running_at is not None:
             return replace(report, phase=WorkerPhase.RUNNING, at=h.running_at)
         if self._link.connected and not h.stopped and h.ready_at is not None:
             return replace(report, phase=WorkerPhase.READY, at=h.ready_at)
         if self._refused is not None:
-            code, refusal = self._refused[1].code, self._refused[1]
+            revision, refusal = self._refused
             return replace(
                 report,
-                revision=self._refused[0],
-                problem=code,
+                revision=revision,
+                problem=refusal.code,
                 message=refusal.message,
                 busy_ports=refusal.busy_ports,
             )
