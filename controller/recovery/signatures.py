@@ -79,7 +79,7 @@ SIGNATURES: Final = (
     ),
     _signature(
         Kind.USER_ERROR,
-        rf"^\s*(?:[\w.]+\.)?(?:{USER_EXCEPTIONS})\b(?::|\s*$)",
+        rf"^(?:\[rank\d+\]:)?\s*(?:[\w.]+\.)?(?:{USER_EXCEPTIONS})\b(?::|\s*$)",
         "the program raised an error of its own",
     ),
     _signature(

@@ -1,0 +1,50 @@
+"""The newest complete checkpoint, and what is done twice."""
+
+import pytest
+
+from controller.records import CheckpointRecord, ResumePoint
+from controller.recovery.checkpoints import choose, redone_steps
+
+
+def stock(*items):
+    return [
+        CheckpointRecord(
+            uid=f"c{order}",
+            job_uid="j",
+            namespace="default",
+            attempt_uid="a",
+            epoch=1,
+            path=path,
+            step=step,
+            format="dcp",
+            complete=complete,
+            created_at=float(order),
+        )
+        for order, (path, step, complete) in enumerate(items)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "want"),
+    [
+        ([], None),
+        ([("/c/step-10", 10, True)], "/c/step-10"),
+        ([("/c/step-10", 10, True), ("/c/step-20", 20, True)], "/c/step-20"),
+        ([("/c/step-10", 10, True), ("/c/step-20", 20, False)], "/c/step-10"),
+        ([("/c/step-9", 9, True), ("/c/step-10", 10, True)], "/c/step-10"),
+        ([("/c/step-10", 10, False)], None),
+        ([("/c/a", 10, True), ("/c/b", 10, True)], "/c/b"),
+        ([("/elsewhere/step-90", 90, True), ("/c/step-10", 10, True)], "/c/step-10"),
+        ([("/cc/step-90", 90, True)], None),
+    ],
+)
+def test_choice(items, want):
+    chosen = choose(stock(*items), directory="/c/")
+    assert (chosen.path if chosen else None) == want
+
+
+@pytest.mark.parametrize(
+    ("last", "resume", "want"), [(None, None, 0), (40, None, 40), (40, 30, 10), (40, 40, 0), (30, 40, 0)]
+)
+def test_steps_done_twice(last, resume, want):
+    assert redone_steps(last, ResumePoint(path="/c", step=resume) if resume is not None else None) == want
