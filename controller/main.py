@@ -16,7 +16,7 @@ from controller.executors.agents import AgentsExecutor
 from controller.executors.base import Executor
 from controller.loop import Loop
 from controller.settings import Settings, from_environment
-from controller.state.errors import LeadershipLost, StoreError, StoreUnavailable
+from controller.state.errors import LeadershipLost, StoreError, StoreUnavailable, TooOld
 from controller.state.hints import Hints
 from controller.state.leader import Election
 from controller.state.store import Store, open_store
@@ -90,6 +90,9 @@ class Controller:
                 self._hints.wait(TICK)
         except LeadershipLost as error:
             log.warning("leadership lost", reason=str(error))
+        except TooOld as error:
+            log.warning("fell behind the change log; beginning again", reason=str(error))
+            election.resign(lease)
         else:
             election.resign(lease)
 
