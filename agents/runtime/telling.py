@@ -76,11 +76,10 @@ class Telling:
         """Read on in the report file, look for new logs. True when there was something."""
         if history.log_error and not self._log_failed:
             self._log_failed = True
-            self._evidence.append(self._seen(Source.CONDITION, history.log_error, code="LOG_STORE"))
+            self._condition(history.log_error, "LOG_STORE")
         if self._matcher is not None and self._matcher.ended and not self._regex_failed:
             self._regex_failed = True
-            text = "progress.regex took too long and is not used any more"
-            self._evidence.append(self._seen(Source.CONDITION, text, code="PROGRESS_REGEX"))
+            self._condition("progress.regex took too long and is not used any more", "PROGRESS_REGEX")
         said = self._reader.read(self._clock.now())
         self._add([each.point for each in said if each.point is not None])
         if any(each.checkpoint for each in said) and (self._taking is None or self._taking.done()):
@@ -178,7 +177,11 @@ class Telling:
             self._stock, self._stock_failed = stock.items, False
         elif not self._stock_failed:
             self._stock_failed = True
-            self._evidence.append(self._seen(Source.CONDITION, stock.error, code="CHECKPOINT_DIR"))
+            self._condition(stock.error, "CHECKPOINT_DIR")
+        self._on_news()
+
+    def _condition(self, text: str, code: str) -> None:
+        self._evidence.append(self._seen(Source.CONDITION, text, code=code))
         self._on_news()
 
     def _checkpoints(self) -> Path | None:
