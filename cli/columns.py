@@ -1,0 +1,161 @@
+"""The columns of each kind of thing."""
+
+import os
+from collections import Counter
+from typing import Any, Final
+
+from cli.output import Column, age, size
+
+Object = dict[str, Any]
+NAMESPACE: Final = Column("NAMESPACE", lambda one: one["metadata"].get("namespace"))
+
+
+def columns_of(kind: str, at: float) -> list[Column]:
+    """All columns of a kind, the wide ones too. `at` is now, for ages."""
+    return _MADE[kind](at)
+
+
+def _jobs(at: float) -> list[Column]:
+    return [
+        Column("NAME", _name),
+        Column("PHASE", lambda one: one["status"]["phase"], painted=True),
+        Column("RESTARTS", lambda one: one["status"].get("restarts", 0)),
+        Column("STEP", lambda one: (one["status"].get("progress") or {}).get("step")),
+        Column("LOSS", lambda one: _number((one["status"].get("progress") or {}).get("loss")), wide=True),
+        Column("QUEUE", lambda one: one["spec"].get("queue"), wide=True),
+        Column("WORKERS", lambda one: one["spec"].get("workers", 1), wide=True),
+        Column("DEVICES", lambda one: accelerators(one["spec"]), wide=True),
+        Column("NODES", lambda one: _listed(worker["node"] for worker in one["status"].get("workers", ())), wide=True),
+        Column("AGE", lambda one: age(one["metadata"].get("createdAt"), at)),
+        Column("MESSAGE", job_message, elastic=True),
+    ]
+
+
+def _nodes(at: float) -> list[Column]:
+    return [
+        Column("NAME", _name),
+        Column("PHASE", node_phase, painted=True),
+        Column("DEVICES", devices),
+        Column("IN USE", lambda one: len(one["status"].get("allocated", ()))),
+        Column("LEAF", lambda one: one["metadata"].get("labels", {}).get("muster.dev/leaf")),
+        Column("CPU", lambda one: one["status"].get("cpu"), wide=True),
+        Column("MEMORY", lambda one: one["status"].get("memory"), wide=True),
+        Column("ADDRESS", lambda one: one["status"].get("address"), wide=True),
+        Column("VERSION", lambda one: one["status"].get("agentVersion"), wide=True),
+        Column("SINCE", lambda one: age(one["status"].get("phaseSince"), at)),
+        Column(
+            "JOBS",
+            lambda one: _listed(held.get("job", "") for held in one["status"].get("allocated", ())),
+            elastic=True,
+        ),
+    ]
+
+
+def _queues(at: float) -> list[Column]:
+    return [
+        Column("NAME", _name),
+        Column("WEIGHT", lambda one: one["spec"].get("weight", 1)),
+        Column("STOPPED", lambda one: "yes" if one["spec"].get("stopped") else "no"),
+        Column("TIME LIMIT", lambda one: one["spec"].get("defaultTimeLimit"), wide=True),
+        Column("AGE", lambda one: age(one["metadata"].get("createdAt"), at)),
+        Column("JOBS", queue_jobs, elastic=True),
+    ]
+
+
+def _events(at: float) -> list[Column]:
+    return [
+        Column("AGE", lambda one: age(one.get("at"), at)),
+        Column("LEVEL", lambda one: one.get("level"), painted=True),
+        Column("OBJECT", lambda one: f"{one['object']['kind'].lower()}/{one['object']['name']}"),
+        Column("REASON", lambda one: one.get("reason")),
+        Column("MESSAGE", lambda one: one.get("message"), elastic=True),
+    ]
+
+
+def _attempts(at: float) -> list[Column]:
+    return [
+        Column("ATTEMPT", lambda one: one["number"]),
+        Column("EPOCH", lambda one: one["epoch"]),
+        Column("PHASE", lambda one: one["phase"], painted=True),
+        Column("REASON", lambda one: one.get("reason")),
+        Column("RESUMED FROM", resumed),
+        Column("STEP", lambda one: one.get("lastStep")),
+        Column("LOSS", lambda one: _number(one.get("loss")), wide=True),
+        Column("UID", lambda one: one["uid"], wide=True),
+        Column("AGE", lambda one: age(one["timeline"].get("placedAt"), at)),
+        Column("NODES", lambda one: _listed(worker["node"] for worker in one.get("workers", ())), elastic=True),
+    ]
+
+
+def _checkpoints(at: float) -> list[Column]:
+    return [
+        Column("NAME", checkpoint_name),
+        Column("STEP", lambda one: one["step"]),
+        Column("FORMAT", lambda one: one["format"]),
+        Column("COMPLETE", lambda one: "yes" if one["complete"] else "no", painted=True),
+        Column("SIZE", lambda one: size(one.get("size"))),
+        Column("EPOCH", lambda one: one.get("epoch"), wide=True),
+        Column("PATH", lambda one: one["path"], wide=True),
+        Column("AGE", lambda one: age(one.get("createdAt"), at)),
+        Column("WHY NOT", lambda one: one.get("why"), elastic=True),
+    ]
+
+
+_MADE: Final = {
+    "Job": _jobs,
+    "Node": _nodes,
+    "Queue": _queues,
+    "Event": _events,
+    "Attempt": _attempts,
+    "Checkpoint": _checkpoints,
+}
+
+
+def _name(one: Object) -> str:
+    return str(one["metadata"]["name"])
+
+
+def job_message(one: Object) -> str:
+    """Why it is where it is: reason and message."""
+    status = one["status"]
+    return ": ".join(part for part in (status.get("reason"), status.get("message")) if part)
+
+
+def accelerators(spec: Object) -> str:
+    """`2 x h100 or 2 x a100`, of each worker."""
+    return " or ".join(f"{one['count']} x {one['type']}" for one in spec.get("accelerators") or ())
+
+
+def node_phase(one: Object) -> str:
+    return str(one["status"]["phase"]) + (",Cordoned" if one["spec"].get("cordoned") else "")
+
+
+def devices(one: Object) -> str:
+    """`8 x h100`, with what is not healthy: `8 x h100 (1 bad)`."""
+    found = one["status"].get("devices") or ()
+    text = ", ".join(f"{count} x {kind}" for kind, count in Counter(each["type"] for each in found).items())
+    bad = sum(not each.get("healthy", True) for each in found)
+    return f"{text} ({bad} bad)" if bad else text
+
+
+def queue_jobs(one: Object) -> str:
+    jobs = one.get("status", {}).get("jobs", {})
+    return ", ".join(f"{count} {phase}" for phase, count in jobs.items() if count)
+
+
+def checkpoint_name(one: Object) -> str:
+    return os.path.basename(str(one["path"]).rstrip("/"))
+
+
+def resumed(one: Object) -> str:
+    """`step-000050 (50)`: the checkpoint's name and step."""
+    resume = one.get("resume")
+    return f"{checkpoint_name(resume)} ({resume['step']})" if resume else ""
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _listed(words: Any) -> str:
+    return ",".join(dict.fromkeys(word for word in words if word))

@@ -1,0 +1,169 @@
+"""All about one job, node or queue, as text. Pure: objects of the API in, lines out."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cli.columns import accelerators, devices, node_phase, queue_jobs
+from cli.output import Column, age, clean, table
+from cli.timeline import clock, fact, ranges, timeline
+
+Object = dict[str, Any]
+Facts = list[tuple[str, str]]
+LABEL = 14
+
+
+def job(one: Object, attempts: Sequence[Object], events: Sequence[Object], *, width: int, now: float) -> str:
+    """Spec, status, attempts as a timeline, events."""
+    lines = _lines(_identity(one, now) + _status(one, now) + _program(one["spec"]), width)
+    if attempts:
+        lines += ["", "Attempts:", timeline(attempts, width=width, now=now)]
+    if events:
+        lines += ["", "Events:", *_events(events, width=width, now=now)]
+    return "\n".join(lines)
+
+
+def node(one: Object, events: Sequence[Object], *, width: int, now: float) -> str:
+    """What it has, who uses it, what happened to it."""
+    status = one["status"]
+    facts = [
+        *_identity(one, now),
+        ("Phase", f"{node_phase(one)} for {age(status.get('phaseSince'), now)}"),
+        ("Message", status.get("message") or ""),
+        ("Last renewal", f"{age(status.get('lastRenewal'), now)} ago" if status.get("lastRenewal") else ""),
+        ("Address", " on ".join(filter(None, [status.get("address"), status.get("host")]))),
+        ("Boot id", status.get("bootId") or ""),
+        ("Agent", status.get("agentVersion") or ""),
+        ("CPU, memory", f"{status.get('cpu')} cores, {status.get('memory')}"),
+        ("Devices", devices(one) or "none"),
+    ]
+    lines = _lines(facts, width)
+    users = {held["device"]: held for held in status.get("allocated") or ()}
+    rows = [{**device, "user": users.get(device["index"])} for device in status.get("devices") or ()]
+    if rows:
+        lines += ["", table(_DEVICE, rows, width=width)]
+    if events:
+        lines += ["", "Events:", *_events(events, width=width, now=now)]
+    return "\n".join(lines)
+
+
+_DEVICE = (
+    Column("  DEVICE", lambda one: f"  {one['index']}"),
+    Column("TYPE", lambda one: one["type"]),
+    Column("NUMA", lambda one: one.get("numa")),
+    Column("HEALTH", lambda one: "ok" if one.get("healthy", True) else "; ".join(one.get("problems") or ("bad",))),
+    Column("JOB", lambda one: f"{one['user']['namespace']}/{one['user']['job']}" if one["user"] else "", elastic=True),
+)
+
+
+def queue(one: Object, *, width: int, now: float) -> str:
+    spec = one["spec"]
+    facts = [
+        *_identity(one, now),
+        ("Weight", str(spec.get("weight", 1))),
+        ("Stopped", "yes: accepts jobs and starts none" if spec.get("stopped") else "no"),
+        ("Time limit", str(spec.get("defaultTimeLimit") or "none")),
+        ("Jobs", queue_jobs(one) or "none"),
+    ]
+    return "\n".join(_lines(facts, width))
+
+
+def _identity(one: Object, now: float) -> Facts:
+    metadata = one["metadata"]
+    return [
+        ("Name", metadata["name"]),
+        ("Namespace", metadata.get("namespace") or ""),
+        ("UID", metadata.get("uid") or ""),
+        ("Labels", _pairs(metadata.get("labels"))),
+        ("Annotations", _pairs(metadata.get("annotations"))),
+        ("Created", _when(metadata.get("createdAt"), now)),
+    ]
+
+
+def _status(one: Object, now: float) -> Facts:
+    status = one["status"]
+    limit = (one["spec"].get("recovery") or {}).get("maxRestarts")
+    return [
+        ("Started", _when(status.get("startedAt"), now)),
+        ("Finished", _when(status.get("finishedAt"), now)),
+        ("Phase", status["phase"]),
+        ("Reason", status.get("reason") or ""),
+        ("Message", status.get("message") or ""),
+        *(("Warning", text) for text in status.get("warnings") or ()),
+        ("Progress", _progress(status.get("progress"), now)),
+        ("Restarts", f"{status.get('restarts', 0)}" + (f" of at most {limit}" if limit is not None else "")),
+        ("Workers", ", ".join(_worker(worker) for worker in status.get("workers") or ())),
+    ]
+
+
+def _program(spec: Object) -> Facts:
+    gang = f"{spec.get('workers', 1)} worker{'s' if spec.get('workers', 1) != 1 else ''}"
+    if spec.get("ranksPerWorker"):
+        gang += f" with {spec['ranksPerWorker']} rank{'s' if spec['ranksPerWorker'] != 1 else ''} each"
+    each = [accelerators(spec), f"{spec.get('cpu', '1')} CPU", f"{spec.get('memory', '?')} memory"]
+    topology = [
+        f"{level} {spec['topology'][level]}"
+        for level in ("required", "preferred")
+        if (spec.get("topology") or {}).get(level)
+    ]
+    checkpoint = spec.get("checkpoint") or {}
+    settings = ", ".join(
+        f"{word} {checkpoint[name]}"
+        for word, name in (("format", "format"), ("every", "every"), ("grace", "grace"))
+        if checkpoint.get(name)
+    )
+    script = str(spec.get("script") or "").strip()
+    return [
+        ("Queue", f"{spec.get('queue', 'default')}, priority {spec.get('priorityClass', 'normal')}"),
+        ("Gang", f"{gang}, framework {spec.get('framework', 'command')}"),
+        ("Each worker", ", ".join(part for part in each if part)),
+        ("Topology", ", ".join(topology)),
+        ("Workdir", spec.get("workdir") or ""),
+        ("Command", shlex.join(spec["command"]) if spec.get("command") else ""),
+        ("Script", script.partition("\n")[0] + (" …" if "\n" in script else "")),
+        ("Environment", _pairs(spec.get("env"))),
+        ("Checkpoints", checkpoint.get("directory") or ""),
+        ("", settings),
+        ("Time limit", spec.get("timeLimit") or ""),
+    ]
+
+
+def _lines(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
+    lines: list[str] = []
+    for label, text in facts:
+        if text:
+            lines += fact(f"{label}:" if label else "", text, width=width, indent="", column=LABEL)
+    return lines
+
+
+def _events(events: Sequence[Object], *, width: int, now: float) -> list[str]:
+    """One line or more for each: when, what, and in whole the words. Repeats are told once."""
+    lines = []
+    reasons = min(max(len(event["reason"]) for event in events), 20)
+    for event in events:
+        mark = "!" if event["level"] == "warning" else " "
+        begin = f"{mark} {clock(event.get('at'))}  {clean(event['reason']):<{reasons}}  "
+        lines += fact(begin, event["message"], width=width, indent="", column=0) or [begin.rstrip()]
+    return lines
+
+
+def _when(text: str | None, now: float) -> str:
+    return f"{text[:10]} {clock(text)} UTC ({age(text, now)} ago)" if text else ""
+
+
+def _progress(progress: Object | None, now: float) -> str:
+    if not progress:
+        return ""
+    loss = f", loss {progress['loss']:.6g}" if progress.get("loss") is not None else ""
+    at = f" ({age(progress['at'], now)} ago)" if progress.get("at") else ""
+    return f"step {progress['step']}{loss}{at}"
+
+
+def _worker(worker: Object) -> str:
+    where = f"{worker['role']}-{worker['index']} on {worker['node']}"
+    held = ranges(worker.get("devices") or ())
+    return where + (f" [{held}]" if held else "") + f" {worker['phase']}"
+
+
+def _pairs(values: Object | None) -> str:
+    return ", ".join(f"{name}={text}" for name, text in (values or {}).items())

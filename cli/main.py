@@ -1,0 +1,118 @@
+"""The `muster` command. Each verb is imported only when it is used: a command must answer at once."""
+
+import importlib
+import os
+import sys
+from typing import Any, Final
+
+import click
+
+from cli.errors import Exit, Failure, suggestion
+
+VERBS: Final[dict[str, tuple[str, str]]] = {
+    "up": ("cli.up.command:up", "Start an embedded cluster in the foreground."),
+    "down": ("cli.verbs.down:down", "Stop the embedded cluster and all that runs in it."),
+    "doctor": ("cli.verbs.doctor:doctor", "Check whether this machine can run a cluster."),
+    "apply": ("cli.verbs.apply:apply", "Create or change what manifests describe."),
+    "get": ("cli.verbs.get:get", "List jobs, nodes, queues, events, attempts, checkpoints."),
+    "describe": ("cli.verbs.describe:describe", "Tell all about one job, node or queue."),
+    "logs": ("cli.verbs.logs:logs", "Print what the ranks of a job wrote."),
+    "events": ("cli.verbs.events:events", "Tell what happened, and with -w what happens."),
+    "wait": ("cli.verbs.wait:wait", "Wait until a job is where you want it."),
+    "delete": ("cli.verbs.delete:delete", "Cancel a live job, remove a finished one; remove a queue."),
+    "suspend": ("cli.verbs.steer:suspend", "Stop a job and keep its place and its checkpoints."),
+    "resume": ("cli.verbs.steer:resume", "Let a suspended job go on from its checkpoint."),
+    "restart": ("cli.verbs.steer:restart", "End the attempt of a job and begin a new one."),
+    "cancel": ("cli.verbs.steer:cancel", "End a job for good."),
+    "cordon": ("cli.verbs.cordon:cordon", "Let nothing new start on a node."),
+    "uncordon": ("cli.verbs.cordon:uncordon", "Take a cordoned node back into use."),
+    "lab": ("cli.verbs.lab:lab", "Break the embedded cluster on purpose."),
+    "version": ("cli.verbs.version:version", "Print the versions of client and server."),
+}
+
+EPILOG: Final = """\b
+Exit codes:
+  0    done
+  1    an error
+  2    wrong usage
+  3    there is no such thing
+  4    refused: not valid, not allowed, or not in this state
+  5    the cluster cannot be reached
+  124  `wait` ran out of time
+
+\b
+The cluster is MUSTER_SERVER with MUSTER_TOKEN or MUSTER_TOKEN_FILE, else the
+embedded one of the data directory MUSTER_DATA_DIR (~/.muster)."""
+
+
+class Verbs(click.Group):
+    """Knows all verbs by name and help; loads the one that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in VERBS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            hint = suggestion(args[0], list(VERBS)) or "see `muster --help`"
+            raise Failure(f'unknown command "{args[0]}"', code=Exit.USAGE, hint=hint)
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
+)
+def cli() -> None:
+    """Schedules training jobs onto a cluster of accelerators, and recovers them."""
+
+
+def run(words: list[str] | None = None) -> int:
+    """One command line; its exit code. Whatever goes wrong is told on standard error, in words."""
+    try:
+        result = cli.main(args=words, prog_name="muster", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result) if isinstance(result, int) else Exit.OK
+    except Failure as failure:
+        return _tell(failure)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return Exit.USAGE
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "muster"
+        return _tell(Failure(_plain(error.format_message()), code=Exit.USAGE, hint=f"see `{path} --help`"))
+    except click.ClickException as error:
+        return _tell(Failure(_plain(error.format_message())))
+    except (KeyboardInterrupt, click.Abort):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough, as in `muster get jobs | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+
+
+def _tell(failure: Failure) -> int:
+    for line in failure.lines():
+        click.echo(line, err=True)
+    return failure.code
+
+
+def _plain(message: str) -> str:
+    """click's sentences in the form of ours: lower case, no full stop."""
+    return (message[:1].lower() + message[1:]).rstrip(".")
+
+
+def main() -> None:
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
