@@ -30,6 +30,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     user: str = ""
     generation: int = 1
+    warnings: tuple[str, ...] = ()
+    """What its user was told when it was accepted, e.g. that it fits no cluster as large as this one."""
     phase: JobPhase = JobPhase.QUEUED
     reason: str = ""
     message: str = ""

@@ -42,9 +42,10 @@ class FieldError:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Problem(Exception):
-    """A refusal. `status` is the HTTP status, `code` the machine code, `errors` the single findings."""
+    """A refusal. `status` is the HTTP status, `code` the machine code, `errors` the single findings. Not frozen:
+    context managers set the traceback of the exceptions that pass them."""
 
     status: int
     code: str

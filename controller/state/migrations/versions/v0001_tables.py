@@ -88,6 +88,7 @@ def _jobs() -> None:
         sa.Column("annotations", sa.Text(), nullable=False),
         sa.Column("user", sa.Text(), nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("warnings", sa.Text(), nullable=False),
         sa.Column("phase", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("message", sa.Text(), nullable=False),

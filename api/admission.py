@@ -1,0 +1,75 @@
+"""Whether a job may be submitted as things stand: what the manifest alone cannot tell."""
+
+import posixpath
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from controller.records import JobRecord, QueueRecord
+from controller.scheduling.requests import PRIORITY_CLASSES, request_of
+from muster.accelerators import canonical, suggest
+from muster.problems import FieldError, nearest
+
+if TYPE_CHECKING:
+    from controller.scheduling.index import ClusterIndex
+
+
+def findings(spec: dict[str, Any], queues: Iterable[QueueRecord], index: "ClusterIndex") -> list[FieldError]:
+    """Everything that is wrong with the spec (in its wire form), at once."""
+    errors = [
+        _one_of("spec.queue", "unknown queue", spec["queue"], [queue.name for queue in queues]),
+        _one_of("spec.priorityClass", "unknown priority class", spec["priorityClass"], PRIORITY_CLASSES),
+        *(_accelerator(number, kind["type"]) for number, kind in enumerate(spec.get("accelerators", ()))),
+        *_levels(spec.get("topology") or {}, index),
+    ]
+    return [error for error in errors if error is not None]
+
+
+def completed(spec: dict[str, Any], queue: QueueRecord | None) -> dict[str, Any]:
+    """The spec with what its queue says where it says nothing itself."""
+    limit = queue.spec.get("defaultTimeLimit") if queue else None
+    return spec if "timeLimit" in spec or not limit else spec | {"timeLimit": limit}
+
+
+def warnings(job: JobRecord, index: "ClusterIndex") -> tuple[str, ...]:
+    """What its user should know although the job is accepted."""
+    from controller.scheduling.planner import fits_empty
+
+    wait = fits_empty(index, request_of(job))
+    return (f"{wait.code}: {wait.message}",) if wait else ()
+
+
+def directory(spec: dict[str, Any]) -> str | None:
+    """The checkpoint directory, normalised; None when there is none, or it is private to each worker."""
+    path: str | None = (spec.get("checkpoint") or {}).get("directory")
+    if not path or not path.startswith("/"):
+        return None
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def sharer(job: JobRecord, live: Iterable[JobRecord]) -> JobRecord | None:
+    """The other live job whose checkpoints lie in the same directory."""
+    mine = directory(job.spec)
+    if mine is None:
+        return None
+    for other in live:
+        if other.uid != job.uid and directory(other.spec) == mine:
+            return other
+    return None
+
+
+def _one_of(field: str, message: str, found: str, known: Iterable[str]) -> FieldError | None:
+    allowed = tuple(sorted(known))
+    return None if found in allowed else FieldError(field, message, "UNKNOWN", found, allowed, nearest(found, allowed))
+
+
+def _accelerator(number: int, kind: str) -> FieldError | None:
+    if canonical(kind) is not None:
+        return None
+    field = f"spec.accelerators[{number}].type"
+    return FieldError(field, "unknown accelerator", "UNKNOWN_ACCELERATOR", kind, suggestion=suggest(kind))
+
+
+def _levels(topology: dict[str, Any], index: "ClusterIndex") -> list[FieldError | None]:
+    from controller.scheduling.index import unknown_level
+
+    return [unknown_level(index, topology.get(word), f"spec.topology.{word}") for word in ("required", "preferred")]

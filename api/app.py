@@ -1,0 +1,163 @@
+"""The application: everything is made, wired and started here."""
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Security, WebSocket
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+
+from api import problems
+from api.auth import Authenticator
+from api.credentials import read_or_make, token_hash
+from api.follower import Follower
+from api.hub import Hub
+from api.inventory import Inventory
+from api.logstore import LogStore
+from api.metrics import Metrics
+from api.middleware import Authentication, BodyLimit, Requests
+from api.openapi import document
+from api.renewals import Renewals
+from api.routes import about, changes, events, health, job_parts, jobs, logs, nodes, queues
+from api.services import Services
+from api.settings import Settings
+from api.stream import Stream
+from controller.state import Store, StoreError, TokenRecord, Writer, open_store
+from controller.state.hints import Hints
+from muster.clock import Clock, SystemClock
+from muster.problems import Problem
+from muster.version import VERSION
+
+STREAM_THREADS: Final = 4
+
+
+def new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callable[[], str] = new_uid) -> FastAPI:
+    """The ASGI application. Nothing is opened or written before its lifespan begins."""
+    clock = clock or SystemClock()
+    store = open_store(settings.database_url, clock=clock, new_id=new_id)
+    services = _services(settings, store, clock, new_id)
+    app = FastAPI(
+        title="Muster",
+        version=VERSION,
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        middleware=[
+            Middleware(Requests, new_id=new_id, metrics=services.metrics),
+            Middleware(BodyLimit),
+            Middleware(Authentication, authenticator=services.authenticator),
+        ],
+    )
+    app.state.services = services
+    for error in (Problem, StoreError, HTTPException, RequestValidationError):
+        app.add_exception_handler(error, _refused)
+    token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
+    for module in (jobs, job_parts, logs, nodes, queues, events, changes, about):
+        app.include_router(module.router, prefix="/api/v1", dependencies=[token])
+    app.include_router(health.router)
+    app.add_api_websocket_route("/agent/v1/stream", _stream)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[], str]) -> Services:
+    hints, hub = Hints(settings.redis_url), Hub()
+    authenticator, inventory = Authenticator(store, clock), Inventory(store)
+    follower = Follower(store, hints, hub, secret=lambda: authenticator.secret, on_inventory=inventory.changed)
+    return Services(
+        settings=settings,
+        store=store,
+        hints=hints,
+        clock=clock,
+        new_id=new_id,
+        authenticator=authenticator,
+        metrics=Metrics(store, clock.boottime),
+        logs=LogStore(settings.log_store),
+        inventory=inventory,
+        hub=hub,
+        follower=follower,
+    )
+
+
+def prepare(here: Services) -> None:
+    """What must be there before the first request. Raises StoreError, BadSecret, OSError."""
+    here.settings.log_store.mkdir(parents=True, exist_ok=True, mode=0o750)
+    here.store.migrate()
+    files = here.settings
+    admin, agent = (read_or_make(path, new_secret) for path in (files.admin_token_file, files.agent_token_file))
+    here.authenticator.secret = read_or_make(files.secret_file, new_secret)
+    now = here.clock.now()
+
+    def act(w: Writer) -> None:
+        for role, token in (("admin", admin), ("agent", agent)):
+            digest = token_hash(token)
+            if w.token(digest) is None:
+                w.put_token(TokenRecord(hash=digest, role=role, name=role, created_at=now))  # type: ignore[arg-type]
+        queues.ensure_default(w, here.new_id(), now)
+
+    here.write(act)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    here: Services = app.state.services
+    if not here.authenticator.secret:
+        await run_in_threadpool(prepare, here)
+    pool = ThreadPoolExecutor(STREAM_THREADS, "streams")
+    renewals = Renewals(here.store, here.hub, here.clock, here.metrics, pool)
+    app.state.streams = lambda socket: Stream(here, socket, renewals, pool)
+    tasks = [asyncio.create_task(here.follower.run()), asyncio.create_task(renewals.run())]
+    tasks.append(asyncio.create_task(_load_planner(here)))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(_end, here, tasks, pool)
+        yield
+
+
+async def _load_planner(here: Services) -> None:
+    """Off the way of the start, and before the first submission needs it."""
+    await run_in_threadpool(here.inventory.index)
+
+
+async def _end(here: Services, tasks: list[asyncio.Task[Any]], pool: ThreadPoolExecutor) -> None:
+    stop_streams(here)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    here.follower.close()
+    pool.shutdown(wait=False, cancel_futures=True)
+    await run_in_threadpool(here.hints.close)
+    here.store.close()
+
+
+def stop_streams(here: Services) -> None:
+    """Agents and watchers are sent away, so that the process can end."""
+    here.follower.stop()
+    here.hub.close()
+
+
+async def _stream(websocket: WebSocket) -> None:
+    await websocket.app.state.streams(websocket).run()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    problem = problems.as_problem(error, request.url.path)
+    assert problem is not None, "only refusals come here"
+    headers = dict(getattr(error, "headers", None) or {})
+    return problems.response(problem, request.state.request_id, headers)

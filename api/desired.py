@@ -1,0 +1,53 @@
+"""What each node should have: its live workers, as its agent needs them."""
+
+from collections.abc import Iterable
+
+from api.credentials import attempt_token
+from controller.records import AttemptRecord, JobRecord, WorkerRecord
+from controller.state import Reader
+from muster.protocol import Assignment, Desired
+from muster.states import AttemptPhase
+
+
+def desired(r: Reader, nodes: Iterable[str], secret: str) -> dict[str, Desired]:
+    """By node. A worker whose job or attempt is gone or over is not listed, so its agent stops it."""
+    workers = {node: r.workers_of_node(node) for node in nodes}
+    attempts = r.attempts_of({one.attempt_uid for found in workers.values() for one in found})
+    jobs = {uid: r.job(uid) for uid in sorted({one.job_uid for one in attempts.values()})}
+    generation = r.revision()
+    shown = {}
+    for node, found in workers.items():
+        listed = []
+        for worker in found:
+            attempt = attempts.get(worker.attempt_uid)
+            job = jobs.get(worker.job_uid)
+            if attempt is not None and job is not None and attempt.phase is not AttemptPhase.ENDED:
+                listed.append(assignment(job, attempt, worker, secret))
+        shown[node] = Desired(generation=generation, assignments=tuple(listed))
+    return shown
+
+
+def assignment(job: JobRecord, attempt: AttemptRecord, worker: WorkerRecord, secret: str) -> Assignment:
+    checkpoint = job.spec.get("checkpoint") or {}
+    return Assignment(
+        worker_uid=worker.uid,
+        attempt=attempt.uid,
+        job=job.name,
+        job_uid=job.uid,
+        namespace=job.namespace,
+        scope=attempt.scope,
+        number=attempt.number,
+        epoch=worker.epoch,
+        role=worker.role,
+        index=worker.index,
+        desired=worker.desired,
+        revision=worker.template_revision,
+        template=worker.template,
+        devices=worker.devices,
+        fence=worker.fence,
+        grace=worker.grace,
+        stop_reason=worker.stop_reason,
+        token=attempt_token(secret, attempt.uid, attempt.epoch),
+        checkpoint_directory=checkpoint.get("directory"),
+        checkpoint_format=checkpoint.get("format", "auto"),
+    )

@@ -1,0 +1,145 @@
+"""Reading logs back: which files belong to a question, their last lines, and what is added to them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, Literal
+
+from msgspec import Struct
+
+from api.logstore import LogStore, Place
+from api.problems import not_found
+from controller.records import WorkerRecord
+from muster.problems import FieldError, Problem
+
+CHUNK: Final = 256 * 1024
+TAIL_CHUNK: Final = 64 * 1024
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which streams of an attempt. `rank` "worker" is what the workers' own processes wrote beside their ranks. With
+    nothing said: the first rank and its worker."""
+
+    role: str | None = None
+    worker: int | None = None
+    rank: int | Literal["worker"] | None = None
+    all_ranks: bool = False
+
+
+class Source(Struct, frozen=True):
+    """One file and the words before each of its lines."""
+
+    path: Path
+    prefix: bytes
+
+
+def parse_rank(text: str | None) -> int | Literal["worker"] | None:
+    """Raises Problem 422."""
+    if text is None or text == "worker":
+        return text  # type: ignore[return-value]
+    if text.isascii() and text.isdigit():
+        return int(text)
+    error = FieldError("query.rank", "expected the number of a rank, or worker", found=text[:100])
+    raise Problem(422, "INVALID", "The request is not valid", errors=(error,))
+
+
+def sources(store: LogStore, workers: Sequence[WorkerRecord], wanted: Selection) -> list[Source]:
+    """In the order of workers and ranks. Raises Problem 404 when the attempt has no such worker or rank."""
+    chosen = [
+        one
+        for one in workers
+        if (wanted.role is None or one.role == wanted.role) and (wanted.worker is None or one.index == wanted.worker)
+    ]
+    if not chosen:
+        raise not_found("Worker", f"{wanted.role or 'worker'}-{wanted.worker or 0}")
+    streams = [(one, rank) for one in chosen for rank in _ranks(one)]
+    if isinstance(wanted.rank, int):
+        streams = [(one, rank) for one, rank in streams if rank == wanted.rank]
+        if not streams:
+            raise not_found("Rank", str(wanted.rank))
+    elif wanted.rank == "worker":
+        streams = [(one, None) for one in chosen]
+    elif not wanted.all_ranks and wanted.worker is None:
+        streams = [(one, rank) for one, rank in streams if one is chosen[0] and rank in (None, _first(one))]
+    prefixed = wanted.all_ranks or (wanted.worker is not None and wanted.rank is None)
+    return [Source(store.path(Place.of(one), rank), _prefix(one, rank) if prefixed else b"") for one, rank in streams]
+
+
+def _ranks(worker: WorkerRecord) -> list[int | None]:
+    return [None, *range(_first(worker), _first(worker) + worker.template.ranks)]
+
+
+def _first(worker: WorkerRecord) -> int:
+    return worker.template.first_rank
+
+
+def _prefix(worker: WorkerRecord, rank: int | None) -> bytes:
+    name = f"{worker.role}-{worker.index}"
+    return f"[{name}] ".encode() if rank is None else f"[{name} rank {rank}] ".encode()
+
+
+class Cursor:
+    """How far one file has been read. Only whole lines come out, until `finish`."""
+
+    def __init__(self, source: Source, tail: int | None = None) -> None:
+        self._source = source
+        self._position: int | None = None
+        self._tail = tail
+        self._rest = b""
+
+    def read(self) -> bytes:
+        """What is new, in whole lines when lines have prefixes. Empty when nothing is, or there is no file yet. Raises
+        OSError."""
+        try:
+            with open(self._source.path, "rb") as file:
+                if self._position is None:
+                    self._position = _tail_at(file, self._tail)
+                file.seek(self._position)
+                data = file.read(CHUNK)
+        except FileNotFoundError:
+            return b""
+        self._position += len(data)
+        data = data.replace(b"\0", b"")
+        if not self._source.prefix:
+            return data
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        self._rest = rest
+        return self._prefixed(whole + newline)
+
+    def finish(self) -> bytes:
+        """What is left without an end of line."""
+        rest, self._rest = self._rest, b""
+        return self._prefixed(rest + b"\n") if rest else b""
+
+    def _prefixed(self, lines: bytes) -> bytes:
+        return b"".join(self._source.prefix + line for line in lines.splitlines(keepends=True))
+
+
+def read_all(cursors: Sequence[Cursor]) -> Iterator[bytes]:
+    """Everything that is there now, one file after the other. Raises OSError."""
+    for cursor in cursors:
+        while data := cursor.read():
+            yield data
+        yield cursor.finish()
+
+
+def _tail_at(file: BinaryIO, lines: int | None) -> int:
+    """Where the last `lines` lines begin; 0 for None. A last line may lack its end."""
+    if lines is None:
+        return 0
+    end = file.seek(0, os.SEEK_END)
+    if lines == 0 or end == 0:
+        return end
+    file.seek(end - 1)
+    position, missing = end, lines + (file.read(1) == b"\n")
+    while position > 0:
+        begin = max(0, position - TAIL_CHUNK)
+        file.seek(begin)
+        block = file.read(position - begin)
+        found = len(block)
+        while missing and (found := block.rfind(b"\n", 0, found)) >= 0:
+            missing -= 1
+        if not missing:
+            return begin + found + 1
+        position = begin
+    return 0

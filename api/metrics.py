@@ -1,0 +1,80 @@
+"""What Prometheus reads: requests, connected agents, renewals, live jobs by phase."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from starlette.types import Scope
+
+from controller.state import Store
+from muster.states import JOB_TERMINAL, JobPhase
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass
+class Observed:
+    """The status of a request, 0 until it is known."""
+
+    status: int = 0
+
+
+class Metrics:
+    """One registry for each app. `now` is a steady clock in seconds."""
+
+    def __init__(self, store: Store, now: Callable[[], float]) -> None:
+        self._now = now
+        self._registry = CollectorRegistry()
+        self._registry.register(_Jobs(store))
+        self._requests = Counter(
+            "muster_api_requests", "Requests", ("method", "route", "status"), registry=self._registry
+        )
+        self._latency = Histogram(
+            "muster_api_request_seconds", "Time to answer", ("method", "route"), registry=self._registry
+        )
+        self.agents = Gauge("muster_api_agents", "Agents whose stream ends here", registry=self._registry)
+        self.renewals = Counter("muster_api_renewals", "Leases renewed", registry=self._registry)
+        self.renewal_seconds = Histogram(
+            "muster_api_renewal_seconds", "From a renewal's arrival to its commit", registry=self._registry
+        )
+        self.logged_bytes = Counter("muster_api_log_bytes", "Bytes put into the log store", registry=self._registry)
+
+    @contextmanager
+    def request(self, scope: Scope) -> Iterator[Observed]:
+        """Counts a request when it is over. The route is its template, so that names make no new series."""
+        observed, begun = Observed(), self._now()
+        try:
+            yield observed
+        finally:
+            method = scope.get("method", "WEBSOCKET")
+            route = getattr(scope.get("route"), "path", "unknown")
+            self._requests.labels(method, route, str(observed.status)).inc()
+            if scope["type"] == "http":
+                self._latency.labels(method, route).observe(self._now() - begun)
+
+    def text(self) -> bytes:
+        """Reads the database."""
+        return generate_latest(self._registry)
+
+
+class _Jobs:
+    """Counted when asked, so that it is never out of date."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = GaugeMetricFamily("muster_jobs", "Live jobs by phase", labels=["phase"])
+        counts = dict.fromkeys((phase for phase in JobPhase if phase not in JOB_TERMINAL), 0)
+        with self._store.read() as r:
+            for job in r.jobs(live_only=True):
+                counts[job.phase] += 1
+        for phase, count in counts.items():
+            family.add_metric([phase], count)
+        yield family
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing is known before it is asked for."""
+        return []

@@ -1,0 +1,63 @@
+"""The OpenAPI document: what FastAPI knows of the routes, with the manifests that come in and the problems that go
+out."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from api.views import ProblemView
+from muster.resources.job import Job
+from muster.resources.queue import Queue
+
+_REF: Final = "#/components/schemas/{model}"
+_MANIFESTS: Final = {"Job": Job, "Queue": Queue}
+
+_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "Job": {
+        "apiVersion": "muster.dev/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"workers": 2, "accelerators": [{"type": "h100", "count": 8}], "command": ["python", "train.py"]},
+    },
+    "Queue": {
+        "apiVersion": "muster.dev/v1",
+        "kind": "Queue",
+        "metadata": {"name": "research"},
+        "spec": {"defaultTimeLimit": "12h"},
+    },
+}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Made once and kept."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        _add_manifests(schemas)
+        _add_problems(made, schemas)
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _add_manifests(schemas: dict[str, Any]) -> None:
+    for name, model in _MANIFESTS.items():
+        schema = model.model_json_schema(by_alias=True, ref_template=_REF)
+        schemas |= schema.pop("$defs", {})
+        schemas[name] = schema | {"examples": [_EXAMPLES[name]]}
+
+
+def _add_problems(made: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Every operation may be refused, always in the same form."""
+    schema = TypeAdapter(ProblemView).json_schema(ref_template=_REF)
+    schemas |= schema.pop("$defs", {})
+    schemas["Problem"] = schema
+    content = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}}
+    answer = {"description": "Refused: a problem document (RFC 9457)", "content": content}
+    for path in made["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = answer
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)

@@ -1,0 +1,100 @@
+"""What comes in: JSON bodies, idempotency keys, selectors, page tokens."""
+
+import base64
+import hashlib
+import json
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import Depends, Request
+from msgspec import Struct
+
+from muster.problems import FieldError, Problem
+
+KEY_LIMIT: Final = 255
+
+
+class Once(Struct, frozen=True):
+    """An Idempotency-Key with the scope in which it is unique, and what it was first used for."""
+
+    key: str
+    body_hash: str
+
+
+async def _document(request: Request) -> Any:
+    """The JSON body. Raises Problem 415 or 400."""
+    media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+        detail = f"expected Content-Type: application/json, found {media or 'none'}"
+        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", "The body's format is not known", detail)
+    body = await request.body()
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(400, "MALFORMED_JSON", "The body is not JSON", _where(body, error)) from None
+
+
+def _where(body: bytes, error: Exception) -> str:
+    """The standard library says the line and the column."""
+    try:
+        json.loads(body)
+    except json.JSONDecodeError as found:
+        return f"line {found.lineno}, column {found.colno}: {found.msg[0].lower()}{found.msg[1:]}"
+    except (UnicodeDecodeError, RecursionError):
+        return "not UTF-8, or nested too deeply"
+    return str(error)
+
+
+async def _once(request: Request) -> Once | None:
+    """Raises Problem 400 when the key cannot be one."""
+    given = request.headers.get("idempotency-key")
+    if given is None:
+        return None
+    if not 0 < len(given) <= KEY_LIMIT or not given.isascii() or not given.isprintable():
+        detail = f"Idempotency-Key: expected 1 to {KEY_LIMIT} printable ASCII characters"
+        raise Problem(400, "BAD_IDEMPOTENCY_KEY", "The request cannot be understood", detail)
+    scope = f"{request.state.principal.name} {request.method} {request.url.path} {given}"
+    content = request.url.query.encode() + b"\n" + await request.body()
+    return Once(scope, hashlib.sha256(content).hexdigest())
+
+
+Document = Annotated[Any, Depends(_document)]
+OnlyOnce = Annotated[Once | None, Depends(_once)]
+
+
+def body_of(name: str) -> dict[str, Any]:
+    """For `openapi_extra`: the body is the resource `name`, read by `Document`."""
+    schema = {"$ref": f"#/components/schemas/{name}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def selector(text: str | None) -> dict[str, str]:
+    """`a=b,c=d` as a mapping. Raises Problem 422."""
+    labels = {}
+    for part in (text or "").split(","):
+        key, equals, value = part.partition("=")
+        if not part.strip():
+            continue
+        if not equals or not key.strip():
+            raise _invalid("query.labelSelector", "expected label=value[,label=value]", part)
+        labels[key.strip()] = value.lstrip("=").strip()
+    return labels
+
+
+def page_token(last: tuple[str, ...]) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(last)).decode()
+
+
+def page_after(token: str | None) -> tuple[str, str, str] | None:
+    """The inverse of `page_token`. Raises Problem 422."""
+    if token is None:
+        return None
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[str, str, str])
+    except ValueError:
+        raise _invalid("query.continue", "expected the token of an earlier page", token) from None
+
+
+def _invalid(field: str, message: str, found: str) -> Problem:
+    error = FieldError(field, message, found=found[:200])
+    return Problem(422, "INVALID", "The request is not valid", errors=(error,))

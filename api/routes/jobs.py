@@ -1,0 +1,149 @@
+"""Jobs: submit, apply, read, steer, delete."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Response
+
+from api import show, submission, wire
+from api.idempotency import only_once
+from api.replies import reply
+from api.requests import Document, OnlyOnce, body_of, page_after, page_token, selector
+from api.services import Asking, Here, Services
+from api.submission import Submission
+from api.views import JobView, ListView
+from controller.records import JobRecord
+from controller.state import Writer
+from muster.problems import Problem
+from muster.states import JOB_TERMINAL, JobPhase
+
+router = APIRouter(tags=["jobs"])
+
+Namespace = Annotated[str, Path(description="the project")]
+Name = Annotated[str, Path(description="of the job")]
+DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
+
+
+@router.post("/namespaces/{namespace}/jobs", status_code=201, response_model=JobView, openapi_extra=body_of("Job"))
+def submit(
+    here: Here, asking: Asking, namespace: Namespace, document: Document, once: OnlyOnce, dry_run: DryRun = False
+) -> Response:
+    """Submit a job. With an Idempotency-Key a repeat gets the same job again."""
+    asked = _submission(here, asking.name, submission.manifest(document, namespace))
+    if dry_run:
+        with here.store.read() as r:
+            return reply(wire.job(submission.create(r, asked)))
+    status, uid = only_once(here, once, lambda w: (201, submission.create(w, asked).uid))
+    return _job(here, uid, status)
+
+
+@router.get("/jobs", response_model=ListView[JobView])
+def all_jobs(
+    here: Here,
+    label_selector: Annotated[str | None, Query(alias="labelSelector")] = None,
+    phase: Annotated[list[JobPhase] | None, Query()] = None,
+    queue: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+    after: Annotated[str | None, Query(alias="continue")] = None,
+) -> Response:
+    """Jobs of all namespaces, by namespace and name."""
+    return _list(here, None, label_selector, phase, queue, limit, after)
+
+
+@router.get("/namespaces/{namespace}/jobs", response_model=ListView[JobView])
+def jobs(
+    here: Here,
+    namespace: Namespace,
+    label_selector: Annotated[str | None, Query(alias="labelSelector")] = None,
+    phase: Annotated[list[JobPhase] | None, Query()] = None,
+    queue: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+    after: Annotated[str | None, Query(alias="continue")] = None,
+) -> Response:
+    """Jobs of one namespace, live and finished, by name."""
+    return _list(here, namespace, label_selector, phase, queue, limit, after)
+
+
+@router.get("/namespaces/{namespace}/jobs/{name}", response_model=JobView)
+def job(here: Here, namespace: Namespace, name: Name) -> Response:
+    """The live job of this name, else the newest finished one."""
+    with here.store.read() as r:
+        return reply(show.jobs(r, [submission.existing(r, namespace, name)])[0])
+
+
+@router.put("/namespaces/{namespace}/jobs/{name}", response_model=JobView, openapi_extra=body_of("Job"))
+def apply(
+    here: Here, asking: Asking, namespace: Namespace, name: Name, document: Document, dry_run: DryRun = False
+) -> Response:
+    """Create the job, or change the live one to this manifest. The header `Muster-Result` says which: created (201),
+    configured or unchanged (200). A field that may not change now is refused with 409."""
+    asked = _submission(here, asking.name, submission.manifest(document, namespace, name))
+    if dry_run:
+        with here.store.read() as r:
+            done = submission.apply(r, asked)
+            return reply(wire.job(done.record), Muster_Result=done.result)
+    done = here.write(lambda w: submission.apply(w, asked))
+    return _job(here, done.record.uid, 201 if done.result == "created" else 200, Muster_Result=done.result)
+
+
+@router.delete("/namespaces/{namespace}/jobs/{name}", response_model=JobView, responses={202: {"model": JobView}})
+def delete(here: Here, asking: Asking, namespace: Namespace, name: Name) -> Response:
+    """Cancels a live job (202: it goes on until its last process is dead); removes a finished one with all that is
+    known of it (200)."""
+
+    def act(w: Writer) -> tuple[JobRecord, JobView | None]:
+        found = submission.existing(w, namespace, name)
+        if found.phase not in JOB_TERMINAL:
+            return submission.steer(w, namespace, name, "cancel", asking.name), None
+        last = show.jobs(w, [found])[0]
+        w.delete_job(found.uid)
+        return found, last
+
+    record, last = here.write(act)
+    if last is None:
+        return _job(here, record.uid, 202)
+    here.logs.remove_job(record.namespace, record.uid)
+    return reply(last)
+
+
+@router.post("/namespaces/{namespace}/jobs/{name}/{wish}", response_model=JobView)
+def steer(
+    here: Here,
+    asking: Asking,
+    namespace: Namespace,
+    name: Name,
+    wish: Literal["suspend", "resume", "restart", "cancel"],
+    once: OnlyOnce,
+) -> Response:
+    """Wishes are written at once and acted upon by the controller; the answer is the job as it is now."""
+    status, uid = only_once(here, once, lambda w: (202, submission.steer(w, namespace, name, wish, asking.name).uid))
+    return _job(here, uid, status)
+
+
+def _submission(here: Services, user: str, job: Any) -> Submission:
+    return Submission(job=job, user=user, uid=here.new_id(), now=here.clock.now(), index=here.inventory.index())
+
+
+def _job(here: Services, uid: str, status: int, **headers: str) -> Response:
+    """The job as it is after the commit."""
+    with here.store.read() as r:
+        record = r.job(uid)
+        if record is None:
+            raise Problem(410, "GONE", "The job has been removed meanwhile", f"job {uid} does not exist any more")
+        return reply(show.jobs(r, [record])[0], status, **headers)
+
+
+def _list(
+    here: Services,
+    namespace: str | None,
+    label_selector: str | None,
+    phases: list[JobPhase] | None,
+    queue: str | None,
+    limit: int,
+    after: str | None,
+) -> Response:
+    labels, begin = selector(label_selector), page_after(after)
+    with here.store.read() as r:
+        found = r.jobs(namespace, labels=labels or None, phases=phases, queue=queue, after=begin, limit=limit + 1)
+        shown = found[:limit]
+        more = page_token((shown[-1].namespace, shown[-1].name, shown[-1].uid)) if len(found) > limit else None
+        return reply(wire.page("Job", r.revision(), show.jobs(r, shown), more))

@@ -1,0 +1,66 @@
+"""What the routes share: one of each for the process. Made in app.py, found in `request.app.state.services`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from api.auth import Authenticator, Principal
+from api.follower import Follower
+from api.hub import Hub
+from api.inventory import Inventory
+from api.logstore import LogStore
+from api.metrics import Metrics
+from api.settings import Settings
+from controller.state import Store, Writer
+from controller.state.hints import Hints
+from muster.clock import Clock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Services:
+    settings: Settings
+    store: Store
+    hints: Hints
+    clock: Clock
+    new_id: Callable[[], str]
+    authenticator: Authenticator
+    metrics: Metrics
+    logs: LogStore
+    inventory: Inventory
+    hub: Hub
+    follower: Follower = field(repr=False)
+
+    def write(self, fn: Callable[[Writer], T]) -> T:
+        """`fn` in one transaction, tried again when others are in the way; everybody is told after the commit."""
+        writers: list[Writer] = []
+
+        def once(w: Writer) -> T:
+            writers.append(w)
+            return fn(w)
+
+        result = self.store.transact(once)
+        self.told(writers[-1].revision)
+        return result
+
+    def told(self, revision: int) -> None:
+        if revision:
+            self.hints.publish(revision)
+
+
+def _services(connection: HTTPConnection) -> Services:
+    found: Services = connection.app.state.services
+    return found
+
+
+def _principal(connection: HTTPConnection) -> Principal:
+    found: Principal = connection.state.principal
+    return found
+
+
+Here = Annotated[Services, Depends(_services)]
+Asking = Annotated[Principal, Depends(_principal)]

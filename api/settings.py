@@ -1,0 +1,63 @@
+"""The API's settings: environment variables only, named in docs/architecture.md."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from muster.protocol import Lease
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """`log_store` is a folder. The three files are made at the first start when they are missing. Port 0: any free
+    one."""
+
+    database_url: str
+    log_store: Path
+    admin_token_file: Path
+    agent_token_file: Path
+    secret_file: Path
+    redis_url: str | None = None
+    lease: Lease = Lease()
+    host: str = "127.0.0.1"
+    port: int = 7070
+    log_level: str = "info"
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """Raises ValueError naming every variable that is missing or wrong."""
+    env = os.environ if environ is None else environ
+    needed = {
+        "MUSTER_DATABASE_URL": "e.g. sqlite:////var/lib/muster/muster.db",
+        "MUSTER_LOG_STORE": "a folder for the jobs' logs",
+        "MUSTER_ADMIN_TOKEN_FILE": "made when missing",
+        "MUSTER_AGENT_TOKEN_FILE": "made when missing",
+        "MUSTER_SECRET_FILE": "made when missing",
+    }
+    problems = [f"{name} is not set ({hint})" for name, hint in needed.items() if not env.get(name)]
+    lease, port = Lease(), 7070
+    try:
+        lease = msgspec.json.decode(env["MUSTER_LEASE"], type=Lease) if env.get("MUSTER_LEASE") else lease
+    except msgspec.MsgspecError as error:
+        problems.append(f"MUSTER_LEASE: {error}")
+    text = env.get("MUSTER_API_PORT") or "7070"
+    if text.isascii() and text.isdigit() and int(text) <= 65535:
+        port = int(text)
+    else:
+        problems.append(f"MUSTER_API_PORT: expected a port from 0 to 65535, found {text!r}")
+    if problems:
+        raise ValueError("; ".join(problems))
+    return Settings(
+        database_url=env["MUSTER_DATABASE_URL"],
+        log_store=Path(env["MUSTER_LOG_STORE"]),
+        admin_token_file=Path(env["MUSTER_ADMIN_TOKEN_FILE"]),
+        agent_token_file=Path(env["MUSTER_AGENT_TOKEN_FILE"]),
+        secret_file=Path(env["MUSTER_SECRET_FILE"]),
+        redis_url=env.get("MUSTER_REDIS_URL") or None,
+        lease=lease,
+        host=env.get("MUSTER_API_HOST") or "127.0.0.1",
+        port=port,
+        log_level=env.get("MUSTER_LOG_LEVEL") or "info",
+    )

@@ -1,0 +1,207 @@
+"""One agent's stream: hello, then renewals, reports and logs up, acknowledgements and what is desired down.
+
+Four tasks a stream, so that a slow database or a full log store never holds up a renewal: reading sorts the frames,
+reports and logs are each worked off in order, writing sends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Final, TypeVar
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from api import registration, reports
+from api.desired import desired
+from api.hub import Outbox
+from api.logstore import Place
+from api.renewals import Renewals
+from api.services import Services
+from controller.state import StoreError
+from muster.protocol import (
+    Ack,
+    Desired,
+    Hello,
+    LogAck,
+    LogChunk,
+    Refused,
+    Renew,
+    Report,
+    Welcome,
+    decode_up,
+    encode,
+)
+from muster.version import PROTOCOL
+
+log = structlog.get_logger("muster.api")
+
+HELLO_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 0.5
+"""Pause before what the database or the disk did not take is tried again."""
+
+T = TypeVar("T")
+
+
+class Stream:
+    def __init__(self, here: Services, socket: WebSocket, renewals: Renewals, pool: Executor) -> None:
+        self._here, self._socket, self._renewals, self._pool = here, socket, renewals, pool
+        self._reports: asyncio.Queue[Report] = asyncio.Queue(16)
+        self._chunks: asyncio.Queue[LogChunk] = asyncio.Queue()
+        self._places: dict[str, Place | None] = {}
+
+    async def run(self) -> None:
+        """From the handshake to the end, whoever ends it."""
+        await self._socket.accept()
+        try:
+            hello = await self._hello()
+        except (TimeoutError, WebSocketDisconnect):
+            return
+        except (ValueError, KeyError) as error:
+            await self._refuse(Refused(code="VERSION", message=f"expected a hello: {error}"[:500]))
+            return
+        refused = await self._register(hello)
+        if refused is not None:
+            log.warning("an agent was refused", node=hello.node[:100], code=refused.code, message=refused.message)
+            await self._refuse(refused)
+            return
+        outbox = Outbox(hello.node, hello.boot_id)
+        self._here.hub.join(outbox)
+        self._here.metrics.agents.inc()
+        log.info("an agent is connected", node=hello.node, version=hello.agent_version)
+        try:
+            await self._exchange(outbox)
+        finally:
+            self._here.hub.leave(outbox)
+            self._here.metrics.agents.dec()
+            log.info("an agent's stream has ended", node=hello.node)
+
+    async def _hello(self) -> Hello:
+        async with asyncio.timeout(HELLO_SECONDS):
+            frame = decode_up(await self._receive())
+        if not isinstance(frame, Hello):
+            raise ValueError(f"found {type(frame).__name__.lower()}")
+        return frame
+
+    async def _receive(self) -> str | bytes:
+        """Raises WebSocketDisconnect."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        frame: str | bytes = message.get("text") or message.get("bytes") or b""
+        return frame
+
+    async def _register(self, hello: Hello) -> Refused | None:
+        here = self._here
+        if (refused := registration.refusal(hello)) is not None:
+            return refused
+        try:
+            return await self._off_loop(
+                lambda: here.write(
+                    lambda w: registration.register(
+                        w, hello, uid=here.new_id(), now=here.clock.now(), unknown=here.settings.lease.unknown
+                    )
+                )
+            )
+        except StoreError as error:
+            return Refused(code="UNAVAILABLE", message=str(error))
+
+    async def _exchange(self, outbox: Outbox) -> None:
+        """In the hub already, so that no change is missed between the first answer and the follower's next."""
+        first = await self._until_done(lambda: self._desired(outbox.node))
+        outbox.post(Welcome(v=PROTOCOL, lease=self._here.settings.lease, generation=first.generation))
+        outbox.want(first)
+        jobs: list[Awaitable[None]] = [
+            self._read(outbox),
+            self._write(outbox),
+            self._record(outbox),
+            self._append(outbox),
+            self._closing(outbox),
+        ]
+        tasks = [asyncio.ensure_future(job) for job in jobs]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            error = task.exception()
+            if isinstance(error, ValueError):
+                log.warning("a frame was not understood", node=outbox.node, error=str(error)[:500])
+            elif error is not None and not isinstance(error, WebSocketDisconnect | OSError | RuntimeError):
+                log.error("a stream failed", node=outbox.node, exc_info=error)
+        await self._refuse(outbox.farewell)
+
+    def _desired(self, node: str) -> Desired:
+        with self._here.store.read() as r:
+            return desired(r, [node], self._here.authenticator.secret)[node]
+
+    async def _read(self, outbox: Outbox) -> None:
+        while True:
+            frame = decode_up(await self._receive())
+            match frame:
+                case Renew():
+                    self._renewals.add(outbox, frame)
+                case Report():
+                    await self._reports.put(frame)
+                case LogChunk():
+                    self._chunks.put_nowait(frame)  # agents keep a window, so there is never much
+                case Hello():
+                    raise ValueError("a second hello")
+
+    async def _write(self, outbox: Outbox) -> None:
+        while True:
+            await self._socket.send_text(await outbox.next())
+
+    async def _closing(self, outbox: Outbox) -> None:
+        await outbox.closing.wait()
+
+    async def _record(self, outbox: Outbox) -> None:
+        while True:
+            report = await self._reports.get()
+            if self._here.hub.holds(outbox):
+                await self._until_done(lambda: reports.record(self._here, outbox.node, report))  # noqa: B023
+                outbox.post(Ack(seq=report.seq))
+
+    async def _append(self, outbox: Outbox) -> None:
+        while True:
+            chunk = await self._chunks.get()
+            data = chunk.data.encode(errors="replace")
+            await self._until_done(lambda: self._keep(outbox.node, chunk, data))  # noqa: B023
+            outbox.post(LogAck(worker_uid=chunk.worker_uid, rank=chunk.rank, offset=chunk.offset + len(data)))
+
+    def _keep(self, node: str, chunk: LogChunk, data: bytes) -> None:
+        """What is not this node's is thrown away: acknowledged, since the agent would send it for ever."""
+        if chunk.worker_uid not in self._places:
+            with self._here.store.read() as r:
+                worker = r.worker(chunk.worker_uid)
+            self._places[chunk.worker_uid] = Place.of(worker) if worker is not None and worker.node == node else None
+        place = self._places[chunk.worker_uid]
+        if place is None or not place.has(chunk.rank) or chunk.offset < 0:
+            log.warning("a log that this node does not have", node=node, worker=chunk.worker_uid, rank=chunk.rank)
+            return
+        self._here.logs.append(place, chunk.rank, chunk.offset, data)
+        self._here.metrics.logged_bytes.inc(len(data))
+
+    async def _until_done(self, fn: Callable[[], T]) -> T:
+        """Off the loop, again while the database or the disk is away."""
+        said = False
+        while True:
+            try:
+                return await self._off_loop(fn)
+            except (StoreError, OSError) as error:
+                log.log(10 if said else 30, "tried again until it can be written", error=str(error))
+                said = True
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _off_loop(self, fn: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, fn)
+
+    async def _refuse(self, refused: Refused | None) -> None:
+        """Say why, if there is a reason and somebody to hear it, and close."""
+        try:
+            if refused is not None:
+                await self._socket.send_text(encode(refused).decode())
+            await self._socket.close(1008 if refused is not None else 1001)
+        except (RuntimeError, WebSocketDisconnect, OSError):
+            pass  # it is closed already

@@ -1,0 +1,254 @@
+"""Submitting, applying and steering jobs: each one transaction that writes the job, an event and the change."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from api import admission
+from api.problems import conflict, not_found
+from controller.records import JobRecord
+from controller.state import Reading, Writer
+from muster.problems import FieldError, Problem
+from muster.reasons import Held
+from muster.resources.job import Job
+from muster.resources.mutability import When, changed, when
+from muster.resources.parse import invalid, parse
+from muster.states import JOB_TERMINAL, JobPhase
+
+if TYPE_CHECKING:
+    from controller.scheduling.index import ClusterIndex
+
+Result = Literal["created", "configured", "unchanged"]
+
+_SERVERS: Final = ("status",)
+"""What a manifest that was read from the server has more than one that was written by hand."""
+
+_LATER: Final = {
+    When.NEXT_ATTEMPT: "takes effect in the next attempt only: suspend the job, apply, then resume it",
+    When.NEVER: "cannot be changed for this job: cancel it and submit another one",
+}
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """A manifest with everything that accepting it needs. `now` in UTC seconds."""
+
+    job: Job
+    user: str
+    uid: str
+    now: float
+    index: "ClusterIndex"
+
+
+class Applied(Struct, frozen=True):
+    """`record` is not written yet in a dry run."""
+
+    result: Result
+    record: JobRecord
+
+
+def manifest(document: Any, namespace: str, name: str | None = None) -> Job:
+    """The job in a body that was sent to `namespace` (and `name`). Raises Problem 422."""
+    if isinstance(document, Mapping):
+        document = {key: value for key, value in document.items() if key not in _SERVERS}
+        metadata = document.get("metadata")
+        if isinstance(metadata, Mapping):
+            document["metadata"] = {"namespace": namespace, **metadata}
+    resource = parse(document)
+    if not isinstance(resource, Job):
+        raise invalid([FieldError("kind", "expected a Job here", found=resource.kind, allowed=("Job",))])
+    expected = {"namespace": namespace} | ({"name": name} if name is not None else {})
+    errors = [
+        FieldError(f"metadata.{key}", f"differs from the address it was sent to ({value})", found=found)
+        for key, value in expected.items()
+        if (found := getattr(resource.metadata, key)) != value
+    ]
+    if errors:
+        raise invalid(errors)
+    return resource
+
+
+def create(w: Reading, asked: Submission) -> JobRecord:
+    """Insert the job (only judge it when `w` cannot write). Raises Problem."""
+    live = w.job_named(asked.job.metadata.namespace, asked.job.metadata.name)
+    if live is not None and live.phase not in JOB_TERMINAL:
+        where = f"namespace {live.namespace}"
+        raise conflict(
+            f"there is a live job {live.name} in {where} ({live.phase}); names are free again after the end",
+            code="ALREADY_EXISTS",
+        )
+    record = _judged(w, _record(asked), asked.index)
+    if isinstance(w, Writer):
+        w.insert_job(record)
+        _event(w, record, "Submitted", f"submitted to queue {record.spec['queue']} by {asked.user}")
+        for warning in record.warnings:
+            _event(w, record, "Structural", warning, level="warning")
+    return record
+
+
+def apply(w: Reading, asked: Submission) -> Applied:
+    """Create the job, or bring the live one to this manifest. Raises Problem."""
+    job = asked.job
+    found = w.job_named(job.metadata.namespace, job.metadata.name)
+    if found is None or found.phase in JOB_TERMINAL:
+        if job.metadata.uid is not None or job.metadata.resource_version is not None:
+            raise conflict(f"job {job.metadata.name} of this uid or resourceVersion is not live any more")
+        return Applied("created", create(w, asked))
+    _same(found, job)
+    wanted = _record(asked)
+    queue = w.queue(wanted.spec["queue"])
+    before, after = found.spec | {"suspend": found.suspend}, admission.completed(wanted.spec, queue)
+    paths = changed(before, after)
+    paths += [f"metadata.{word}" for word in ("labels", "annotations") if getattr(found, word) != getattr(wanted, word)]
+    if not paths:
+        return Applied("unchanged", found)
+    _may_change(found, paths)
+    fields = _fields(found, wanted, after, paths)
+    record = _judged(w, replace(found, **fields), asked.index)
+    if isinstance(w, Writer):
+        record = w.patch_job(found.uid, **fields, warnings=record.warnings)
+        _event(w, record, "Configured", f"changed by {asked.user}: {', '.join(paths)}")
+    return Applied("configured", record)
+
+
+def steer(w: Writer, namespace: str, name: str, wish: str, user: str) -> JobRecord:
+    """One of suspend, resume, restart, cancel. A wish that holds already changes nothing. Raises Problem."""
+    record = existing(w, namespace, name)
+    fields, reason = _WISHES[wish](record)
+    if all(getattr(record, field) == value for field, value in fields.items()):
+        return record
+    record = w.patch_job(record.uid, **fields)
+    _event(w, record, reason, f"{wish} asked by {user}")
+    return record
+
+
+def existing(r: Reading, namespace: str, name: str) -> JobRecord:
+    """The live job of this name, else the newest finished one. Raises Problem 404."""
+    record = r.job_named(namespace, name)
+    if record is None:
+        raise not_found("Job", name, namespace)
+    return record
+
+
+def _record(asked: Submission) -> JobRecord:
+    job = asked.job
+    return JobRecord(
+        uid=asked.uid,
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        spec=job.spec.wire(),
+        labels=job.metadata.labels,
+        annotations=job.metadata.annotations,
+        user=asked.user,
+        suspend=job.spec.suspend,
+        created_at=asked.now,
+        queued_at=asked.now,
+    )
+
+
+def _judged(r: Reading, record: JobRecord, index: "ClusterIndex") -> JobRecord:
+    """The record completed and with its warnings. Raises Problem 422 or 409."""
+    queues = r.queues()
+    if errors := admission.findings(record.spec, queues, index):
+        topology = all(error.code == "INVALID_TOPOLOGY" for error in errors)
+        raise Problem(
+            422, "INVALID_TOPOLOGY" if topology else "INVALID", "The manifest is not valid", errors=tuple(errors)
+        )
+    queue = next(queue for queue in queues if queue.name == record.spec["queue"])
+    record = replace(record, spec=admission.completed(record.spec, queue))
+    if admission.directory(record.spec) is not None:
+        other = admission.sharer(record, r.jobs(live_only=True))
+        if other is not None:
+            message = f"job {other.namespace}/{other.name} has its checkpoints there, and it is live"
+            error = FieldError("spec.checkpoint.directory", message, "SHARED", record.spec["checkpoint"]["directory"])
+            raise conflict(error.sentence(), error, code="CHECKPOINT_DIRECTORY_SHARED")
+    return replace(record, warnings=admission.warnings(record, index))
+
+
+def _same(found: JobRecord, job: Job) -> None:
+    """A manifest that names a uid or a version means just that. Raises Problem 409."""
+    uid, version = job.metadata.uid, job.metadata.resource_version
+    if uid is not None and uid != found.uid:
+        raise conflict(f"the live job {found.name} has uid {found.uid}, not {uid}")
+    if version is not None and version != str(found.revision):
+        raise conflict(f"job {found.name} was changed meanwhile: it is at version {found.revision}, not {version}")
+    if found.cancel:
+        raise conflict(f"job {found.name} is being cancelled; apply again when it has ended")
+
+
+def _may_change(found: JobRecord, paths: list[str]) -> None:
+    """Raises Problem 409 with one finding for each field that may not change now."""
+    allowed = {When.LIVE, When.NEXT_ATTEMPT} if found.phase is JobPhase.SUSPENDED else {When.LIVE}
+    errors = tuple(
+        FieldError(path, _LATER[moment], "IMMUTABLE")
+        for path in paths
+        if (moment := when(path)) not in allowed and moment is not When.LIVE
+    )
+    if errors:
+        raise conflict("; ".join(error.sentence() for error in errors), *errors, code="IMMUTABLE_FIELD")
+
+
+def _fields(found: JobRecord, wanted: JobRecord, spec: dict[str, Any], paths: list[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {word: getattr(wanted, word) for word in ("labels", "annotations")}
+    if any(path.startswith("spec.") for path in paths):
+        fields |= {"spec": spec, "generation": found.generation + 1}
+        fields |= {"suspend": True} if wanted.suspend else (_resume(found)[0] if found.suspend else {})
+    return fields
+
+
+def _live(record: JobRecord, wish: str) -> None:
+    if record.phase in JOB_TERMINAL:
+        raise conflict(f"job {record.name} has ended ({record.phase}): nothing to {wish}", code="JOB_ENDED")
+
+
+def _suspend(record: JobRecord) -> tuple[dict[str, Any], str]:
+    _live(record, "suspend")
+    return {"suspend": True, "restart_requested": False}, "SuspendRequested"
+
+
+def _resume(record: JobRecord) -> tuple[dict[str, Any], str]:
+    """A job that is held for another reason than its user's wish needs a nudge to be tried again."""
+    _live(record, "resume")
+    held = record.phase is JobPhase.SUSPENDED and record.reason != Held.BY_USER
+    return {"suspend": False, "restart_requested": held or record.restart_requested}, "ResumeRequested"
+
+
+def _restart(record: JobRecord) -> tuple[dict[str, Any], str]:
+    _live(record, "restart")
+    if record.suspend:
+        raise conflict(f"job {record.name} is suspended; resume it instead")
+    if record.phase is JobPhase.SUSPENDED:
+        return _resume(record)
+    if record.attempt_uid is None:
+        raise conflict(f"job {record.name} is {record.phase}: it has no running attempt to restart")
+    return {"restart_requested": True}, "RestartRequested"
+
+
+def _cancel(record: JobRecord) -> tuple[dict[str, Any], str]:
+    if record.phase is JobPhase.CANCELLED:
+        return {}, ""
+    _live(record, "cancel")
+    return {"cancel": True}, "CancelRequested"
+
+
+_WISHES: Final[dict[str, Callable[[JobRecord], tuple[dict[str, Any], str]]]] = {
+    "suspend": _suspend,
+    "resume": _resume,
+    "restart": _restart,
+    "cancel": _cancel,
+}
+
+
+def _event(
+    w: Writer, record: JobRecord, reason: str, message: str, level: Literal["normal", "warning"] = "normal"
+) -> None:
+    w.add_event(
+        namespace=record.namespace,
+        kind="Job",
+        object_uid=record.uid,
+        name=record.name,
+        reason=reason,
+        message=message,
+        level=level,
+    )

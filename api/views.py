@@ -1,0 +1,289 @@
+"""The shapes that the API answers with, as the OpenAPI document shows them. Times are RFC 3339 in UTC."""
+
+from typing import Any, Generic, Literal, NotRequired, TypeVar
+
+from typing_extensions import TypedDict
+
+Item = TypeVar("Item")
+
+
+ListMetadata = TypedDict("ListMetadata", {"resourceVersion": str, "continue": NotRequired[str]})
+"""`continue` is where the next page begins; absent on the last."""
+
+
+class ListView(TypedDict, Generic[Item]):
+    apiVersion: str
+    kind: str
+    metadata: ListMetadata
+    items: list[Item]
+
+
+class MetadataView(TypedDict):
+    name: str
+    namespace: NotRequired[str]
+    labels: NotRequired[dict[str, str]]
+    annotations: NotRequired[dict[str, str]]
+    uid: str
+    resourceVersion: str
+    generation: NotRequired[int]
+    createdAt: str | None
+
+
+class AttemptRef(TypedDict):
+    uid: str
+    number: int
+    phase: str
+
+
+class ProgressView(TypedDict):
+    step: int
+    loss: float | None
+    at: str | None
+
+
+class PlacedView(TypedDict):
+    role: str
+    index: int
+    node: str
+    devices: list[int]
+    phase: str
+
+
+class JobStatus(TypedDict):
+    phase: str
+    reason: str
+    message: str
+    restarts: int
+    epoch: int
+    attempt: AttemptRef | None
+    progress: ProgressView | None
+    workers: list[PlacedView]
+    queuedAt: str | None
+    startedAt: str | None
+    finishedAt: str | None
+    warnings: list[str]
+
+
+class JobView(TypedDict):
+    apiVersion: str
+    kind: Literal["Job"]
+    metadata: MetadataView
+    spec: dict[str, Any]
+    status: JobStatus
+
+
+class ResumeView(TypedDict):
+    path: str
+    step: int
+
+
+class VerdictView(TypedDict):
+    category: str
+    action: str
+    why: str
+    culpritNodes: list[str]
+    culpritRank: int | None
+    nodeAtFault: bool | None
+    certainty: str
+    decidedBy: list[str]
+    fingerprint: str
+
+
+class TimelineView(TypedDict):
+    placedAt: str | None
+    launchingAt: str | None
+    runningAt: str | None
+    failedAt: str | None
+    detectedAt: str | None
+    stoppingAt: str | None
+    endedAt: str | None
+    decidedAt: str | None
+
+
+class ExitView(TypedDict):
+    process: int
+    rank: int | None
+    code: int | None
+    signal: int | None
+    oom: bool
+    at: str | None
+
+
+class WorkerView(TypedDict):
+    uid: str
+    role: str
+    index: int
+    node: str
+    phase: str
+    desired: str
+    devices: list[int]
+    ports: list[int]
+    firstRank: int
+    ranks: int
+    exits: list[ExitView]
+    problem: str
+    message: str
+    readyAt: str | None
+    runningAt: str | None
+    endedAt: str | None
+
+
+class AttemptView(TypedDict):
+    uid: str
+    number: int
+    epoch: int
+    scope: str
+    phase: str
+    reason: str | None
+    message: str
+    rendezvous: str
+    resume: ResumeView | None
+    verdict: VerdictView | None
+    firstStep: int | None
+    lastStep: int | None
+    loss: float | None
+    redoneSteps: int
+    timeline: TimelineView
+    workers: list[WorkerView]
+
+
+class CheckpointView(TypedDict):
+    uid: str
+    path: str
+    step: int
+    format: str
+    complete: bool
+    why: str
+    size: int
+    files: int
+    epoch: int
+    attempt: str
+    createdAt: str | None
+
+
+class IncidentView(TypedDict):
+    uid: str
+    namespace: str
+    job: str
+    attempt: str
+    verdict: VerdictView
+    openedAt: str | None
+    closedAt: str | None
+    cost: dict[str, float]
+
+
+class ObjectRef(TypedDict):
+    kind: str
+    uid: str
+    name: str
+
+
+class EventView(TypedDict):
+    uid: str
+    namespace: str
+    revision: int
+    object: ObjectRef
+    level: str
+    reason: str
+    message: str
+    at: str | None
+
+
+class DeviceView(TypedDict):
+    index: int
+    type: str
+    vendor: str
+    model: str
+    memoryMib: int | None
+    numa: int | None
+    group: int | None
+    healthy: bool
+    virtual: bool
+    problems: list[str]
+
+
+class AllocationView(TypedDict):
+    device: int
+    namespace: str
+    job: str
+    worker: str
+
+
+class NodeSpec(TypedDict):
+    cordoned: bool
+
+
+class NodeStatus(TypedDict):
+    phase: str
+    phaseSince: str | None
+    message: str
+    address: str
+    host: str
+    bootId: str
+    agentVersion: str
+    cpu: str
+    memory: str
+    devices: list[DeviceView]
+    allocated: list[AllocationView]
+    lastRenewal: str | None
+
+
+class NodeView(TypedDict):
+    apiVersion: str
+    kind: Literal["Node"]
+    metadata: MetadataView
+    spec: NodeSpec
+    status: NodeStatus
+
+
+class QueueStatus(TypedDict):
+    """Live jobs of this queue by phase."""
+
+    jobs: dict[str, int]
+
+
+class QueueView(TypedDict):
+    apiVersion: str
+    kind: Literal["Queue"]
+    metadata: MetadataView
+    spec: dict[str, Any]
+    status: QueueStatus
+
+
+class SelfView(TypedDict):
+    """What an attempt may know about itself."""
+
+    namespace: str
+    job: str
+    jobUid: str
+    attempt: AttemptRef
+    epoch: int
+    resume: ResumeView | None
+
+
+class VersionView(TypedDict):
+    version: str
+    apiVersion: str
+    protocol: int
+    protocolOldest: int
+
+
+class ErrorView(TypedDict):
+    field: str
+    code: str
+    message: str
+    found: NotRequired[Any]
+    allowed: NotRequired[list[str]]
+    suggestion: NotRequired[str]
+
+
+class ProblemView(TypedDict):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[ErrorView]
+    requestId: str

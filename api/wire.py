@@ -1,0 +1,320 @@
+"""Records as people and programs see them: camelCase, RFC 3339, nothing that only the controller needs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from api.views import (
+    AllocationView,
+    AttemptRef,
+    AttemptView,
+    CheckpointView,
+    DeviceView,
+    EventView,
+    ExitView,
+    IncidentView,
+    JobView,
+    ListMetadata,
+    ListView,
+    NodeView,
+    PlacedView,
+    ProgressView,
+    QueueView,
+    SelfView,
+    VerdictView,
+    WorkerView,
+)
+from controller.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    EventRecord,
+    IncidentRecord,
+    JobRecord,
+    LeaseRecord,
+    NodeRecord,
+    QueueRecord,
+    ResumePoint,
+    Verdict,
+    WorkerRecord,
+)
+from muster.clock import iso
+from muster.protocol import Device, ProgressPoint, RankExit
+from muster.quantity import format_cpu, format_memory
+from muster.resources.meta import API_VERSION
+from muster.states import JobPhase
+
+
+def page(kind: str, revision: int, items: Sequence[object], next_page: str | None = None) -> ListView[object]:
+    metadata: ListMetadata = {"resourceVersion": str(revision)}
+    if next_page:
+        metadata["continue"] = next_page
+    return {"apiVersion": API_VERSION, "kind": f"{kind}List", "metadata": metadata, "items": list(items)}
+
+
+def job(
+    record: JobRecord,
+    attempt: AttemptRecord | None = None,
+    workers: Iterable[WorkerRecord] = (),
+    progress: ProgressPoint | None = None,
+) -> JobView:
+    """`attempt` is the live one, `workers` are its, `progress` is the newest point that it reported."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Job",
+        "metadata": {
+            "name": record.name,
+            "namespace": record.namespace,
+            "labels": record.labels,
+            "annotations": record.annotations,
+            "uid": record.uid,
+            "resourceVersion": str(record.revision),
+            "generation": record.generation,
+            "createdAt": iso(record.created_at),
+        },
+        "spec": record.spec | {"suspend": record.suspend},
+        "status": {
+            "phase": record.phase,
+            "reason": record.reason,
+            "message": record.message,
+            "restarts": record.restarts,
+            "epoch": record.epoch,
+            "attempt": attempt_ref(attempt) if attempt else None,
+            "progress": _progress(record, attempt, progress),
+            "workers": [placed(worker) for worker in workers],
+            "queuedAt": iso(record.queued_at),
+            "startedAt": iso(record.started_at),
+            "finishedAt": iso(record.finished_at),
+            "warnings": list(record.warnings) if record.phase is JobPhase.QUEUED else [],
+        },
+    }
+
+
+def _progress(record: JobRecord, attempt: AttemptRecord | None, point: ProgressPoint | None) -> ProgressView | None:
+    """The live attempt's, else the best step that the job ever reached."""
+    if attempt is not None and attempt.last_step is not None:
+        return {"step": attempt.last_step, "loss": attempt.loss, "at": iso(point.at) if point else None}
+    if record.best_step is not None:
+        return {"step": record.best_step, "loss": None, "at": None}
+    return None
+
+
+def attempt_ref(record: AttemptRecord) -> AttemptRef:
+    return {"uid": record.uid, "number": record.number, "phase": record.phase}
+
+
+def placed(record: WorkerRecord) -> PlacedView:
+    return {
+        "role": record.role,
+        "index": record.index,
+        "node": record.node,
+        "devices": list(record.devices),
+        "phase": record.phase,
+    }
+
+
+def attempt(record: AttemptRecord, workers: Iterable[WorkerRecord]) -> AttemptView:
+    return {
+        "uid": record.uid,
+        "number": record.number,
+        "epoch": record.epoch,
+        "scope": record.scope,
+        "phase": record.phase,
+        "reason": record.reason,
+        "message": record.message,
+        "rendezvous": record.rendezvous,
+        "resume": {"path": record.resume.path, "step": record.resume.step} if record.resume else None,
+        "verdict": verdict(record.verdict) if record.verdict else None,
+        "firstStep": record.first_step,
+        "lastStep": record.last_step,
+        "loss": record.loss,
+        "redoneSteps": record.redone_steps,
+        "timeline": {
+            "placedAt": iso(record.placed_at),
+            "launchingAt": iso(record.launching_at),
+            "runningAt": iso(record.running_at),
+            "failedAt": iso(record.failed_at),
+            "detectedAt": iso(record.detected_at),
+            "stoppingAt": iso(record.stopping_at),
+            "endedAt": iso(record.ended_at),
+            "decidedAt": iso(record.decided_at),
+        },
+        "workers": [worker(one) for one in workers],
+    }
+
+
+def worker(record: WorkerRecord) -> WorkerView:
+    return {
+        "uid": record.uid,
+        "role": record.role,
+        "index": record.index,
+        "node": record.node,
+        "phase": record.phase,
+        "desired": record.desired,
+        "devices": list(record.devices),
+        "ports": list(record.ports),
+        "firstRank": record.template.first_rank,
+        "ranks": record.template.ranks,
+        "exits": [_exit(one) for one in record.exits],
+        "problem": record.problem,
+        "message": record.message,
+        "readyAt": iso(record.ready_at),
+        "runningAt": iso(record.running_at),
+        "endedAt": iso(record.ended_at),
+    }
+
+
+def _exit(one: RankExit) -> ExitView:
+    return {
+        "process": one.process,
+        "rank": one.rank,
+        "code": one.code,
+        "signal": one.signal,
+        "oom": one.oom,
+        "at": iso(one.at) if one.at else None,
+    }
+
+
+def verdict(value: Verdict) -> VerdictView:
+    return {
+        "category": value.category,
+        "action": value.action,
+        "why": value.why,
+        "culpritNodes": list(value.culprit_nodes),
+        "culpritRank": value.culprit_rank,
+        "nodeAtFault": value.node_at_fault,
+        "certainty": value.certainty,
+        "decidedBy": list(value.decided_by),
+        "fingerprint": value.fingerprint,
+    }
+
+
+def checkpoint(record: CheckpointRecord) -> CheckpointView:
+    return {
+        "uid": record.uid,
+        "path": record.path,
+        "step": record.step,
+        "format": record.format,
+        "complete": record.complete,
+        "why": record.why,
+        "size": record.size,
+        "files": len(record.manifest),
+        "epoch": record.epoch,
+        "attempt": record.attempt_uid,
+        "createdAt": iso(record.created_at),
+    }
+
+
+def incident(record: IncidentRecord) -> IncidentView:
+    return {
+        "uid": record.uid,
+        "namespace": record.namespace,
+        "job": record.job_name,
+        "attempt": record.attempt_uid,
+        "verdict": verdict(record.verdict),
+        "openedAt": iso(record.opened_at),
+        "closedAt": iso(record.closed_at),
+        "cost": record.cost,
+    }
+
+
+def event(record: EventRecord) -> EventView:
+    return {
+        "uid": record.uid,
+        "namespace": record.namespace,
+        "revision": record.revision,
+        "object": {"kind": record.kind, "uid": record.object_uid, "name": record.name},
+        "level": record.level,
+        "reason": record.reason,
+        "message": record.message,
+        "at": iso(record.at),
+    }
+
+
+def node(record: NodeRecord, lease: LeaseRecord | None, allocated: list[AllocationView]) -> NodeView:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Node",
+        "metadata": {
+            "name": record.name,
+            "labels": record.labels,
+            "uid": record.uid,
+            "resourceVersion": str(record.revision),
+            "createdAt": iso(record.created_at),
+        },
+        "spec": {"cordoned": record.cordoned},
+        "status": {
+            "phase": record.phase,
+            "phaseSince": iso(record.phase_since),
+            "message": record.message,
+            "address": record.address,
+            "host": record.host,
+            "bootId": record.boot_id,
+            "agentVersion": record.agent_version,
+            "cpu": format_cpu(record.cpu_milli),
+            "memory": format_memory(record.memory),
+            "devices": [device(one) for one in record.devices],
+            "allocated": allocated,
+            "lastRenewal": iso(lease.renewed_at) if lease else None,
+        },
+    }
+
+
+def device(one: Device) -> DeviceView:
+    return {
+        "index": one.index,
+        "type": one.type,
+        "vendor": one.vendor,
+        "model": one.model,
+        "memoryMib": one.memory_mib,
+        "numa": one.numa,
+        "group": one.group,
+        "healthy": one.healthy,
+        "virtual": one.virtual,
+        "problems": list(one.problems),
+    }
+
+
+def allocations(
+    held: Mapping[tuple[str, int], str], workers: Mapping[str, WorkerRecord], names: Mapping[str, str]
+) -> dict[str, list[AllocationView]]:
+    """By node. `held` maps (node, device) to a worker's uid, `names` a job's uid to its name."""
+    found: dict[str, list[AllocationView]] = {}
+    for (name, index), uid in sorted(held.items()):
+        one = workers.get(uid)
+        found.setdefault(name, []).append(
+            {
+                "device": index,
+                "namespace": one.namespace if one else "",
+                "job": names.get(one.job_uid, "") if one else "",
+                "worker": uid,
+            }
+        )
+    return found
+
+
+def queue(record: QueueRecord, jobs: Iterable[JobRecord]) -> QueueView:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Queue",
+        "metadata": {
+            "name": record.name,
+            "labels": record.labels,
+            "uid": record.uid,
+            "resourceVersion": str(record.revision),
+            "generation": record.generation,
+            "createdAt": iso(record.created_at),
+        },
+        "spec": record.spec,
+        "status": {"jobs": dict(sorted(Counter(str(one.phase) for one in jobs).items()))},
+    }
+
+
+def myself(record: AttemptRecord) -> SelfView:
+    resume: ResumePoint | None = record.resume
+    return {
+        "namespace": record.namespace,
+        "job": record.job_name,
+        "jobUid": record.job_uid,
+        "attempt": attempt_ref(record),
+        "epoch": record.epoch,
+        "resume": {"path": resume.path, "step": resume.step} if resume else None,
+    }
