@@ -1,6 +1,7 @@
 """The processes of an embedded cluster, as data: the very processes of production, with their environment."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,7 @@ def _server_environment(plan: Plan) -> dict[str, str]:
 
 
 def _agent(plan: Plan, index: int, node: str) -> Part:
+    """PATH: what `python` means to a job is first of all the interpreter that this cluster runs on."""
     leaf = f"{BLOCK}-l{index // plan.nodes_per_leaf}"
     env = {
         "MUSTER_SERVER": plan.url,
@@ -98,6 +100,7 @@ def _agent(plan: Plan, index: int, node: str) -> Part:
         "MUSTER_VIRTUAL_BOOT": node,
         "MUSTER_NODE_LABELS": f"muster.dev/block={BLOCK},muster.dev/leaf={leaf}",
         "MUSTER_NODE_ADDRESS": "127.0.0.1",
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
     }
     return Part(f"agent-{node}", _module("agents.main"), env, restart_after=0.5, node=node)
 

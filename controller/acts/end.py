@@ -31,14 +31,24 @@ def write_end(
     if reason is None:
         _end_by_verdict(w, job, attempt, workers, now=now, new_id=new_id)
     else:
-        _end_on_purpose(w, job, attempt, reason, now)
+        ran_from = min((worker.running_at for worker in workers if worker.running_at is not None), default=None)
+        _end_on_purpose(w, job, attempt, reason, now, ran_from)
 
 
-def _end_on_purpose(w: Writer, job: JobRecord, attempt: AttemptRecord, reason: End, now: float) -> None:
+def _end_on_purpose(
+    w: Writer, job: JobRecord, attempt: AttemptRecord, reason: End, now: float, ran_from: float | None
+) -> None:
     """Success, and every stop that somebody asked for. No verdict is needed and no budget is touched."""
     progressed = attempt.last_step is not None and (job.best_step is None or attempt.last_step > job.best_step)
     target, why, message = _after(reason, attempt, progressed)
-    w.move_attempt(attempt.uid, AttemptPhase.ENDED, reason=reason, ended_at=now, decided_at=now)
+    w.move_attempt(
+        attempt.uid,
+        AttemptPhase.ENDED,
+        reason=reason,
+        ended_at=now,
+        decided_at=now,
+        running_at=attempt.running_at or ran_from,
+    )
     finished = now if target in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED) else None
     job = w.move_job(
         job.uid,
@@ -48,6 +58,7 @@ def _end_on_purpose(w: Writer, job: JobRecord, attempt: AttemptRecord, reason: E
         attempt_uid=None,
         restart_requested=False,
         best_step=_best(job, attempt),
+        started_at=job.started_at or ran_from,
         finished_at=finished,
     )
     job_event(w, job, str(reason), message or f"attempt {attempt.number} ended: {reason}", now)

@@ -19,7 +19,7 @@ USER_PROBLEMS = {
     "NO_SUCH_COMMAND": "the command does not exist on the node",
     "WORKDIR_MISSING": "the working directory does not exist on the node",
     "PERMISSION": "the command or its folder may not be used",
-    "LAUNCH_INVALID": "the job cannot be launched as it is written",
+    "PROGRESS_REGEX": "progress.regex takes too long on the job's own log",
 }
 HOLD_PROBLEMS = {"DISK_FULL": "the node's disk is full", "CHECKPOINT_DIR": "the checkpoint directory cannot be used"}
 UNAVAILABLE = {126: "the command cannot be executed", 127: "the command was not found"}
@@ -81,11 +81,11 @@ def refused_start(case: FailureCase, found: Sequence[End], culprit: End | None) 
 
 
 def vanished(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    gone = [worker for worker in case.workers if worker.problem in ("VANISHED", "FENCED")]
+    gone = [worker for worker in case.workers if worker.problem in _VANISHED]
     if not gone or (culprit is not None and not culprit.victim):
         return None
     worker = gone[0]
-    what = "lost its lease and was stopped by its shim" if worker.problem == "FENCED" else "vanished with its shim"
+    what = _VANISHED[worker.problem]
     return Verdict(
         category="worker_vanished",
         action="restart",
@@ -95,6 +95,14 @@ def vanished(case: FailureCase, found: Sequence[End], culprit: End | None) -> Ve
         decided_by=(worker.message,) if worker.message else (),
         fingerprint="worker_vanished",
     )
+
+
+_VANISHED = {
+    "VANISHED": "vanished with its shim",
+    "FENCED": "lost its lease and was stopped by its shim",
+    "STALE_EPOCH": "was refused: its node has already seen a newer epoch",
+    "LAUNCH_FAILED": "could not be started by its node",
+}
 
 
 def out_of_memory(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
