@@ -1,17 +1,16 @@
-"""Asks the API, and turns its refusals into words and exit codes."""
+"""Asks the API through `muster.client`, and turns its refusals into words and exit codes."""
 
-import json
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote
 
-from cli.cluster import Place, find
 from cli.errors import Exit, Failure
+from muster import client
 
 Object = dict[str, Any]
-PATIENCE: Final = 30.0
-"""Seconds that the API may take to answer."""
+BASE: Final = "/api/v1"
+RETRIES: Final = 2
 
 
 class Unreachable(Failure):
@@ -25,118 +24,87 @@ class NotThere(Failure):
 class Api:
     """One cluster's API. Every method raises Unreachable, NotThere or Failure."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, asked: client.Client) -> None:
+        self._client = asked
 
     def get(self, path: str, **query: Any) -> Object:
-        return self._ask("GET", path, query)[0]
+        with _told():
+            return self._client.http.json("GET", BASE + path, query)
 
     def items(self, path: str, **query: Any) -> list[Object]:
         """All items of a list, over as many pages as it has."""
-        found: list[Object] = []
-        while True:
-            answer = self.get(path, **query)
-            found += answer["items"]
-            after = answer.get("metadata", {}).get("continue")
-            if not after:
-                return found
-            query["continue"] = after
+        with _told():
+            return [item for page in self._client.pages(BASE + path, **query) for item in page["items"]]
 
-    def put(self, path: str, body: Object, **query: Any) -> tuple[Object, str]:
+    def put(self, path: str, body: Object, *, dry_run: bool = False) -> tuple[Object, str]:
         """The object as it is now, and `created`, `configured` or `unchanged`."""
-        return self._ask("PUT", path, query, body)
+        query = {"dryRun": True} if dry_run else {}
+        with _told():
+            answer = self._client.http.request("PUT", BASE + path, query, body, again=True)
+            return answer.json(), answer.headers.get("muster-result", "configured")
 
-    def post(self, path: str) -> Object:
-        return self._ask("POST", path, {})[0]
+    def act(self, kind: str, name: str, verb: str, namespace: str = "default") -> Object:
+        with _told():
+            return self._client.act(kind, name, verb, namespace)
 
     def delete(self, path: str) -> Object:
-        return self._ask("DELETE", path, {})[0]
+        with _told():
+            return self._client.http.json("DELETE", BASE + path)
 
-    def stream(self, path: str, **query: Any) -> Iterator[bytes]:
-        """The body as it comes, without an end to patience."""
-        with self._connected() as connection:
-            response = self._send(connection, "GET", path, query, None)
-            if connection.sock:
-                connection.sock.settimeout(None)
-            try:
-                while part := response.read1(65536):
-                    yield part
-            except (OSError, HTTPException):
-                raise Unreachable("the cluster has ended the stream", code=Exit.UNREACHABLE) from None
-
-    def _ask(self, method: str, path: str, query: Object, body: Object | None = None) -> tuple[Object, str]:
-        with self._connected() as connection:
-            try:
-                response = self._send(connection, method, path, query, body)
-                data = response.read()
-                answer = json.loads(data) if data else {}
-            except (OSError, HTTPException, ValueError) as error:
-                raise self._silent(error) from None
-        return answer, response.headers.get("Muster-Result", "configured")
-
-    def _send(
-        self, connection: HTTPConnection, method: str, path: str, query: Object, body: Object | None
-    ) -> HTTPResponse:
-        named = [(name, str(value)) for name, value in query.items() if value is not None]
-        target = f"/api/v1{path}" + (f"?{urlencode(named)}" if named else "")
-        headers = {"Authorization": f"Bearer {self._place.token}", "Accept": "application/json, text/plain"}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        try:
-            connection.request(method, target, None if body is None else json.dumps(body).encode(), headers)
-            response = connection.getresponse()
-            if response.status < 400:
-                return response
-            refusal = response.read()
-        except (OSError, HTTPException) as error:
-            raise self._silent(error) from None
-        raise refused(response.status, refusal)
-
-    def _connected(self) -> "_Closing":
-        return _Closing(self._place.url)
-
-    def _silent(self, error: Exception) -> Unreachable:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        return Unreachable(
-            f"the cluster at {self._place.url} does not answer: {why.lower()}",
-            code=Exit.UNREACHABLE,
-            hint="is it running? `muster up` starts one here; MUSTER_SERVER and MUSTER_DATA_DIR name another",
-        )
+    def logs(self, name: str, namespace: str, **query: Any) -> Iterator[bytes]:
+        with _told():
+            yield from self._client.logs(name, namespace, **query)
 
 
-class _Closing:
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._connection = make(parts.hostname or "", parts.port, timeout=PATIENCE)
-
-    def __enter__(self) -> HTTPConnection:
-        return self._connection
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
+def connect() -> Api:
+    """The cluster of the environment (see `muster --help`)."""
+    with _told():
+        return Api(client.Client.from_environment(retries=RETRIES))
 
 
-def refused(status: int, body: bytes) -> Failure:
-    """What a problem document (RFC 9457) means to the one who typed the command."""
+def jobs_path(namespace: str, name: str = "", part: str = "") -> str:
+    """`/namespaces/NS/jobs[/NAME[/PART]]`."""
+    return path_to("namespaces", namespace, "jobs", name, part)
+
+
+def path_to(*parts: str) -> str:
+    """`/nodes/NAME`, `/queues/NAME`."""
+    return "/" + "/".join(quote(each, safe="") for each in parts if each)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     try:
-        problem = json.loads(body)
-        title, detail = str(problem["title"]), str(problem.get("detail") or "")
-        errors = [_sentence(error) for error in problem.get("errors") or ()]
-    except (ValueError, KeyError, TypeError):
-        title, detail, errors = f"the server answered {status}", "", []
-    if errors:
-        return Failure(title[:1].lower() + title[1:], code=Exit.REFUSED, details=errors)
-    message = detail or title
-    if status == 404:
-        return NotThere(message, code=Exit.NOT_FOUND)
-    if status in (401, 403):
-        return Failure(
-            message, code=Exit.REFUSED, hint="the token comes from MUSTER_TOKEN, MUSTER_TOKEN_FILE or DIR/token"
-        )
-    if status in (502, 503, 504):
-        return Unreachable(message, code=Exit.UNREACHABLE, hint="try again in a moment")
-    return Failure(message, code=Exit.REFUSED if status < 500 else Exit.ERROR)
+        yield
+    except client.MusterError as error:
+        raise failure(error) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Failure(f"the answer is not one of Muster's API ({type(error).__name__}: {error})") from None
+
+
+def failure(error: client.MusterError) -> Failure:
+    """What an error of the client means to the one who typed the command."""
+    match error:
+        case client.NoCluster():
+            hint = "start one with `muster up`, or name one with MUSTER_DATA_DIR or MUSTER_SERVER"
+            return Unreachable(str(error), code=Exit.UNREACHABLE, hint=hint)
+        case client.Unreachable():
+            hint = "is it running? `muster up` starts one here; MUSTER_SERVER and MUSTER_DATA_DIR name another"
+            return Unreachable(str(error), code=Exit.UNREACHABLE, hint=hint)
+        case client.Unavailable():
+            return Unreachable(error.detail, code=Exit.UNREACHABLE, hint="try again in a moment")
+        case client.NotFound():
+            return NotThere(error.detail, code=Exit.NOT_FOUND)
+        case client.Unauthenticated() | client.Forbidden():
+            hint = "the token is MUSTER_TOKEN, else in MUSTER_TOKEN_FILE, else in the data directory"
+            return Failure(error.detail, code=Exit.REFUSED, hint=hint)
+        case client.ApiError() if error.errors:
+            title = str(error.problem.get("title") or "refused")
+            details = [_sentence(one) for one in error.errors]
+            return Failure(title[:1].lower() + title[1:], code=Exit.REFUSED, details=details)
+        case client.ApiError():
+            return Failure(error.detail, code=Exit.REFUSED if error.status < 500 else Exit.ERROR)
+    return Failure(str(error))
 
 
 def _sentence(error: Object) -> str:
@@ -149,18 +117,3 @@ def _sentence(error: Object) -> str:
         allowed=tuple(error.get("allowed") or ()),
         suggestion=error.get("suggestion"),
     ).sentence()
-
-
-def connect() -> Api:
-    return Api(find())
-
-
-def jobs_path(namespace: str, name: str = "", part: str = "") -> str:
-    """`/namespaces/NS/jobs[/NAME[/PART]]`."""
-    parts = ["namespaces", namespace, "jobs", name, part]
-    return "/" + "/".join(quote(each, safe="") for each in parts if each)
-
-
-def path_to(kind: str, name: str, part: str = "") -> str:
-    """`/nodes/NAME`, `/queues/NAME[/PART]`."""
-    return "/" + "/".join(quote(each, safe="") for each in (kind, name, part) if each)

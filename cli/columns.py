@@ -78,9 +78,10 @@ def _attempts(at: float) -> list[Column]:
         Column("EPOCH", lambda one: one["epoch"]),
         Column("PHASE", lambda one: one["phase"], painted=True),
         Column("REASON", lambda one: one.get("reason")),
-        Column("RESUMED FROM", resumed),
+        Column("FROM STEP", lambda one: (one.get("resume") or {}).get("step")),
         Column("STEP", lambda one: one.get("lastStep")),
         Column("LOSS", lambda one: _number(one.get("loss")), wide=True),
+        Column("CHECKPOINT", lambda one: checkpoint_name(one["resume"]) if one.get("resume") else "", wide=True),
         Column("UID", lambda one: one["uid"], wide=True),
         Column("AGE", lambda one: age(one["timeline"].get("placedAt"), at)),
         Column("NODES", lambda one: _listed(worker["node"] for worker in one.get("workers", ())), elastic=True),
@@ -145,12 +146,6 @@ def queue_jobs(one: Object) -> str:
 
 def checkpoint_name(one: Object) -> str:
     return os.path.basename(str(one["path"]).rstrip("/"))
-
-
-def resumed(one: Object) -> str:
-    """`step-000050 (50)`: the checkpoint's name and step."""
-    resume = one.get("resume")
-    return f"{checkpoint_name(resume)} ({resume['step']})" if resume else ""
 
 
 def _number(value: float | None) -> str:

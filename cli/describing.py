@@ -132,7 +132,7 @@ def _lines(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
     lines: list[str] = []
     for label, text in facts:
         if text:
-            lines += fact(f"{label}:" if label else "", text, width=width, indent="", column=LABEL)
+            lines += fact(f"{label}:" if label else "", text, width=width, column=LABEL)
     return lines
 
 
@@ -143,7 +143,7 @@ def _events(events: Sequence[Object], *, width: int, now: float) -> list[str]:
     for event in events:
         mark = "!" if event["level"] == "warning" else " "
         begin = f"{mark} {clock(event.get('at'))}  {clean(event['reason']):<{reasons}}  "
-        lines += fact(begin, event["message"], width=width, indent="", column=0) or [begin.rstrip()]
+        lines += fact(begin, event["message"], width=width, column=0) or [begin.rstrip()]
     return lines
 
 

@@ -3,11 +3,12 @@
 import importlib
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from cli.errors import Exit, Failure, suggestion
+from cli.errors import Exit, Failure
+from cli.group import Suggesting
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "up": ("cli.up.command:up", "Start an embedded cluster in the foreground."),
@@ -45,7 +46,7 @@ The cluster is MUSTER_SERVER with MUSTER_TOKEN or MUSTER_TOKEN_FILE, else the
 embedded one of the data directory MUSTER_DATA_DIR (~/.muster)."""
 
 
-class Verbs(click.Group):
+class Verbs(Suggesting):
     """Knows all verbs by name and help; loads the one that is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,12 +62,6 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in VERBS.items()])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            hint = suggestion(args[0], list(VERBS)) or "see `muster --help`"
-            raise Failure(f'unknown command "{args[0]}"', code=Exit.USAGE, hint=hint)
-        return super().resolve_command(ctx, args)
 
 
 @click.command(

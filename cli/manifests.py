@@ -192,7 +192,7 @@ def _yaml_error(error: yaml.MarkedYAMLError, source: str) -> str:
     mark = error.problem_mark or error.context_mark
     place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
     context = f" ({error.context})" if error.context else ""
-    hint = "; indent with spaces, not tabs" if error.problem and "\\t" in error.problem else ""
+    hint = "; indent with spaces, not tabs" if "tab" in (error.problem or "") or "\\t" in (error.problem or "") else ""
     return f"{place}: {error.problem}{context}{hint}"
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 WIDTH: Final = 80
-GAP: Final = "   "
+GAP: Final = "  "
 FORMATS: Final = ("table", "wide", "json", "yaml", "name")
 
 _GOOD: Final = frozenset({"Running", "Ready", "Succeeded", "ok", "yes"})

@@ -9,14 +9,16 @@ from cli.columns import checkpoint_name
 from cli.output import clean, moment, span
 
 Object = dict[str, Any]
-INDENT: Final = " " * 4
+RAIL: Final = "  │ "
+INDENT: Final = " " * len(RAIL)
 LABEL: Final = 12
 
 
 def timeline(attempts: Sequence[Object], *, width: int, now: float) -> str:
     """All attempts, oldest first. Times of day are UTC; a date is written where it changes."""
     ordered = sorted(attempts, key=lambda one: int(one["number"]))
-    blocks, day = [], ""
+    blocks: list[str] = []
+    day = ""
     for index, one in enumerate(ordered):
         after = ordered[index + 1] if index + 1 < len(ordered) else None
         today = (one["timeline"].get("placedAt") or "")[:10]
@@ -29,15 +31,16 @@ def timeline(attempts: Sequence[Object], *, width: int, now: float) -> str:
 
 def block(one: Object, after: Object | None, *, width: int, now: float) -> list[str]:
     """One attempt. `after` is the next one, from whose start the time of the relaunch is known."""
+    rail = RAIL if after else INDENT
     lines = [_title(one)]
     for label, text in _facts(one, after, now):
-        lines += fact(label, text, width=width)
+        lines += [rail + line for line in fact(label, text, width=width - len(rail))]
     return lines
 
 
-def fact(label: str, text: str, *, width: int, indent: str = INDENT, column: int = LABEL) -> list[str]:
+def fact(label: str, text: str, *, width: int, column: int = LABEL) -> list[str]:
     """`label` and a wrapped text beside it."""
-    begin = f"{indent}{label:<{column}}"
+    begin = f"{label:<{column}}"
     wrapped = textwrap.wrap(
         clean(text), width - len(begin), break_on_hyphens=False, break_long_words=True, drop_whitespace=True
     )
@@ -62,7 +65,7 @@ def _facts(one: Object, after: Object | None, now: float) -> list[tuple[str, str
         facts += [("failed", _first_failure(one)), ("message", _message(one)), *_verdict(one)]
     elif one.get("message"):
         facts.append(("message", one["message"]))
-    facts.append(("recovery", _recovery(one, after)))
+    facts += [("recovery", _recovery(one, after)), ("down", _down(one, after))]
     redone = one.get("redoneSteps") or 0
     facts.append(("redone", f"{redone} step{'s' if redone != 1 else ''} done twice" if redone else ""))
     return [(label, text) for label, text in facts if text]
@@ -140,7 +143,8 @@ def _first_failure(one: Object) -> str:
     culprit = (one.get("verdict") or {}).get("culpritRank")
     named = [each for each in bad if culprit is not None and each[2].get("rank") == culprit]
     if not (named or bad):
-        return ""
+        failed = one["timeline"].get("failedAt")
+        return f"at {clock(failed)}" if failed else ""
     at, worker, exit_ = min(named or bad, key=lambda each: each[0])
     who = "a process" if exit_.get("rank") is None else f"rank {exit_['rank']}"
     return f"{who} on {worker['node']}, {how(exit_)}" + (f", at {clock(at)}" if at != "~" else "")
@@ -186,9 +190,15 @@ def _recovery(one: Object, after: Object | None) -> str:
     times = one["timeline"]
     ended = times.get("endedAt")
     steps = [
-        ("detected in", _between(times.get("failedAt"), times.get("detectedAt"))),
-        ("stopped in", _between(times.get("detectedAt"), ended)),
-        ("decided in", _between(ended, times.get("decidedAt"))),
-        ("running again in", _between(ended, after["timeline"].get("runningAt")) if after else None),
+        ("detect", _between(times.get("failedAt"), times.get("detectedAt"))),
+        ("stop", _between(times.get("detectedAt"), ended)),
+        ("decide", _between(ended, times.get("decidedAt"))),
+        ("relaunch", _between(ended, after["timeline"].get("runningAt")) if after else None),
     ]
     return " · ".join(f"{word} {span(seconds)}" for word, seconds in steps if seconds is not None)
+
+
+def _down(one: Object, after: Object | None) -> str:
+    """From the failure until the next attempt ran."""
+    lost = _between(one["timeline"].get("failedAt"), after["timeline"].get("runningAt")) if after else None
+    return f"{span(lost)} from the failure until attempt {after['number']} ran" if after and lost is not None else ""

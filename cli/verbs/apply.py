@@ -61,7 +61,7 @@ def _send(api: Api, manifest: Manifest, path: str, namespace: str, form: str, dr
     document = manifest.document
     if namespace:
         document = {**document, "metadata": {**document["metadata"], "namespace": namespace}}
-    answer, result = api.put(path, document, dryRun="true" if dry_run else None)
+    answer, result = api.put(path, document, dry_run=dry_run)
     label = f"{manifest.kind.lower()}/{manifest.name}"
     if form == "json":
         say(as_json(answer))

@@ -2,7 +2,7 @@
 
 import click
 
-from cli.api import connect, path_to
+from cli.api import connect
 from cli.names import NODE, targets
 from cli.output import say
 
@@ -14,7 +14,7 @@ def _verb(name: str, about: str) -> click.Command:
         api = connect()
         words = nodes if nodes[0] in ("node", "nodes", "no") or "/" in nodes[0] else ("node", *nodes)
         for _, node in targets(words, (NODE,)):
-            api.post(path_to("nodes", node, name))
+            api.act("Node", node, name)
             say(f"node/{node} {name}ed")
 
     return verb

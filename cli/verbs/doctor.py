@@ -45,12 +45,10 @@ def report(findings: list[Finding], *, width: int, colour: bool = False) -> str:
     lines = []
     for finding in findings:
         level = f"{finding.level:<6}"
-        first, *more = fact(finding.name, finding.found, width=width - 6, indent="", column=names)
+        first, *more = fact(finding.name, finding.found, width=width - 6, column=names)
         lines += [(paint(level, finding.level) if colour else level) + first, *(" " * 6 + line for line in more)]
         if finding.fix:
-            lines += [
-                " " * 6 + line for line in fact("", f"fix: {finding.fix}", width=width - 6, indent="", column=names)
-            ]
+            lines += [" " * 6 + line for line in fact("", f"fix: {finding.fix}", width=width - 6, column=names)]
     bad = sum(finding.level == "FAIL" for finding in findings)
     notes = sum(finding.level == "note" for finding in findings)
     verdict = f"{bad} thing{'s' if bad != 1 else ''} to mend first" if bad else "a cluster can run here: muster up"

@@ -6,12 +6,13 @@ from typing import Any
 import click
 
 from cli.errors import Exit, Failure
+from cli.group import Suggesting
 from cli.output import Column, say, table
 from cli.up.control import NotRunning, Refused, ask
 from cli.up.layout import default_folder
 
 
-@click.group(no_args_is_help=True)
+@click.group(cls=Suggesting, no_args_is_help=True)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Of the cluster (MUSTER_DATA_DIR, else ~/.muster).")
 @click.pass_context
 def lab(ctx: click.Context, data_dir: Path | None) -> None:

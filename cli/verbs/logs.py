@@ -5,7 +5,7 @@ import sys
 import click
 
 from cli import options
-from cli.api import connect, jobs_path
+from cli.api import connect
 from cli.errors import Exit, Failure
 from cli.names import job_name
 
@@ -38,6 +38,6 @@ def logs(
         raise Failure("--rank and --all-ranks do not go together", code=Exit.USAGE)
     query = {"rank": rank, "worker": worker, "role": role, "attempt": attempt, "tail": tail}
     flags = {"follow": 1 if follow else None, "allRanks": 1 if all_ranks else None}
-    for part in connect().stream(jobs_path(namespace, job_name(job), "logs"), **query, **flags):
+    for part in connect().logs(job_name(job), namespace, **query, **flags):
         sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()

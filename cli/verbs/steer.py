@@ -3,7 +3,7 @@
 import click
 
 from cli import options
-from cli.api import connect, jobs_path
+from cli.api import connect
 from cli.names import JOB, targets
 from cli.output import say
 
@@ -16,7 +16,7 @@ def _verb(name: str, about: str, done: str) -> click.Command:
         api = connect()
         words = jobs if jobs[0] in ("job", "jobs", "jo") or "/" in jobs[0] else ("job", *jobs)
         for _, job in targets(words, (JOB,)):
-            api.post(jobs_path(namespace, job, name))
+            api.act("Job", job, name, namespace)
             say(f"job/{job} {done}")
 
     return verb

@@ -55,7 +55,11 @@ def reached(goal: str) -> Callable[[str, Object | None], str | None]:
     word, _, wanted = goal.partition("=")
     phases = [phase.value for phase in JobPhase]
     if goal != "terminal" and (word != "phase" or wanted not in phases):
-        hint = suggestion(wanted, phases) or f"phase=PHASE with one of {', '.join(phases)}; terminal; deleted"
+        known = [*(f"phase={phase}" for phase in phases), "terminal", "deleted"]
+        hint = (
+            suggestion(goal if wanted else f"phase={goal}", known)
+            or f"phase=PHASE with one of {', '.join(phases)}; terminal; deleted"
+        )
         raise Failure(f"--for={goal}: unknown goal", code=Exit.USAGE, hint=hint)
     goals = JOB_TERMINAL if goal == "terminal" else {JobPhase(wanted)}
 
