@@ -102,7 +102,7 @@ def _agent(plan: Plan, index: int, node: str) -> Part:
         "MUSTER_NODE_ADDRESS": "127.0.0.1",
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
     }
-    return Part(f"agent-{node}", _module("agents.main"), env, restart_after=0.5, node=node)
+    return Part(f"agent-{node}", _module("agents.main"), env, node=node)
 
 
 def _redis_config(plan: Plan) -> str:

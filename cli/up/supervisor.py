@@ -133,7 +133,8 @@ class Supervisor:
         child.quick_deaths = child.quick_deaths + 1 if now - child.since < STABLE else 1
         if self._ready_at is None and child.quick_deaths >= HOPELESS:
             raise CannotStart(f"{child.part.name} {how} {HOPELESS} times; {self._last_words(child.part)}")
-        pause = min(child.part.restart_after * 2 ** (child.quick_deaths - 1), LONGEST_PAUSE)
+        growth = 0 if code < 0 else child.quick_deaths - 1  # who was killed from outside is not to blame
+        pause = min(child.part.restart_after * 2**growth, LONGEST_PAUSE)
         child.start_at = max(now + pause, child.since + 1e-6)
         child.restarts += 1
         if not child.off:

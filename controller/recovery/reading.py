@@ -15,6 +15,9 @@ from muster.evidence import Evidence, Source
 from muster.protocol import RankExit
 
 TERM, KILL = 15, 9
+BEFORE_ALL = 0.0
+NOT_ITS_OWN = ("FENCED", "VANISHED")
+"""Problems of a worker whose ranks were killed by its shim, its agent, or with them."""
 
 _BLOCK = re.compile(
     r"time\s*:\s*(?P<time>\S+).*?rank\s*:\s*(?P<rank>\d+) \(local_rank: \d+\).*?exitcode\s*:\s*(?P<code>-?\d+)",
@@ -91,7 +94,8 @@ def ends(case: FailureCase) -> list[End]:
             if named and _is_launchers(exit_):
                 continue
             log = logs.get((*key, exit_.rank), "") or own or _joined(logs, key)
-            found.append(_end(exit_, worker.node, case.attempt.stopping_at, log))
+            fenced = worker.problem in NOT_ITS_OWN
+            found.append(_end(exit_, worker.node, BEFORE_ALL if fenced else case.attempt.stopping_at, log))
         found += named
     return sorted(found, key=lambda end: (end.at, end.rank if end.rank is not None else -1))
 

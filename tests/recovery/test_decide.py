@@ -172,6 +172,14 @@ def test_a_worker_that_vanished_restarts_the_gang():
     assert (verdict.category, verdict.action) == ("worker_vanished", "restart")
 
 
+def test_ranks_that_a_fence_killed_are_not_called_crashed():
+    case = Case().worker(0, problem="FENCED").ends(0, signal=9, at=NOW - 1).ends(1, signal=15, at=STOPPED + 1)
+    verdict = case.decide()
+    assert (verdict.category, verdict.action) == ("worker_vanished", "restart")
+    assert "lost its lease" in verdict.why
+    assert outcome(verdict, case.build()).end is End.WORKER_VANISHED
+
+
 @pytest.mark.parametrize(
     ("problem", "action", "end", "phase"),
     [
