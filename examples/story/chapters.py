@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -114,8 +115,10 @@ class Story:
         self._reach(self.cluster.step(self.name) + 25)
         before = self._latest()
         lost, other = nodes_of(before)[1], nodes_of(before)[0]
+        fence = float(cluster.job(self.name)["spec"]["recovery"]["fenceAfter"].removesuffix("s"))
         tell.say(f"$ muster lab lose {lost}")
         tell.show(cluster.muster("lab", "lose", lost))
+        gone = time.time()
         tell.claim(not [r for r in ranks_of(self.uid) if r.node == lost], f"no rank is alive on {lost}")
         phases = self._phases_until_lost(lost)
         tell.claim(phases == ["Unknown", "Lost"], f"{lost} was Unknown first and Lost only after the fence")
@@ -131,9 +134,9 @@ class Story:
         tell.claim(
             len(leaves) == 1 and cluster.leaf(lost) not in leaves, f"both in the other leaf, {listed(sorted(leaves))}"
         )
+        waited = seconds(after["timeline"]["placedAt"]) - gone
         tell.claim(
-            seconds(after["timeline"]["placedAt"]) >= self.lost_at,
-            "nothing was placed anew before the fence had passed",
+            waited >= fence, f"it was placed {waited:.1f} s after the loss, not before the job's fence of {fence:g} s"
         )
         self._fresh(before, after)
         self._tell_times(ended, after, resumed)
@@ -148,7 +151,6 @@ class Story:
             if found and phase != "Ready" and phase not in seen:
                 seen.append(phase)
                 self.tell.say(f"{node} is {phase}.")
-                self.lost_at = seconds(found["status"]["phaseSince"])
             return phase == "Lost"
 
         until(f"{node} to be Lost", look, every=0.05)
@@ -231,8 +233,9 @@ class Story:
         text = text.replace(self.name, calm).replace("STEP_SECONDS: ", 'STEP_SECONDS: "0" # ')
         (self.examples / f"{calm}.yaml").write_text(text)
         self.cluster.muster("apply", "-f", str(self.examples / f"{calm}.yaml"))
-        tell.say(f"$ muster wait job {calm}")
-        until(f"{calm} to end", lambda: self.cluster.job(calm)["status"]["phase"] in ENDED, patience=600)
+        words = ("wait", f"job/{calm}", "--for", "phase=Succeeded", "--timeout", "10m")
+        tell.say(f"$ muster {' '.join(words)}")
+        self.cluster.muster(*words, patience=600)
         attempts = self.cluster.attempts(calm)
         tell.claim(
             self.cluster.job(calm)["status"]["phase"] == "Succeeded" and len(attempts) == 1, f"{calm} succeeded at once"
@@ -275,9 +278,8 @@ class Story:
 
     def _running(self, number: int) -> Object:
         def look() -> Object | None:
-            latest = self._latest()
-            running = latest["number"] == number and latest["phase"] == "Running"
-            return latest if running else self._not_over()
+            found = [each for each in self.cluster.attempts(self.name) if each["number"] == number]
+            return found[0] if found and found[0]["phase"] == "Running" else self._not_over()
 
         return until(f"attempt {number} to run", look)
 

@@ -38,10 +38,10 @@ class Cluster:
 
     # -- the command line ------------------------------------------------------------------------------
 
-    def muster(self, *words: str, check: bool = True) -> str:
+    def muster(self, *words: str, check: bool = True, patience: float = PATIENCE) -> str:
         """The output of a `muster` command. Raises StoryFailed with its errors when it fails and `check` is set."""
         done = subprocess.run(
-            [*command(), *words], env=self.environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            [*command(), *words], env=self.environment, capture_output=True, text=True, timeout=patience, check=False
         )
         if check and done.returncode:
             raise StoryFailed(f"muster {' '.join(words)} ended with {done.returncode}: {done.stderr or done.stdout}")
