@@ -86,7 +86,7 @@ def failure(error: client.MusterError) -> Failure:
     """What an error of the client means to the one who typed the command."""
     match error:
         case client.NoCluster():
-            hint = "start one with `muster up`, or name one with MUSTER_DATA_DIR or MUSTER_SERVER"
+            hint = "MUSTER_DATA_DIR names the data directory of another cluster"
             return Unreachable(str(error), code=Exit.UNREACHABLE, hint=hint)
         case client.Unreachable():
             hint = "is it running? `muster up` starts one here; MUSTER_SERVER and MUSTER_DATA_DIR name another"

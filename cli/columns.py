@@ -39,7 +39,7 @@ def _nodes(at: float) -> list[Column]:
         Column("IN USE", lambda one: len(one["status"].get("allocated", ()))),
         Column("LEAF", lambda one: one["metadata"].get("labels", {}).get("muster.dev/leaf")),
         Column("CPU", lambda one: one["status"].get("cpu"), wide=True),
-        Column("MEMORY", lambda one: one["status"].get("memory"), wide=True),
+        Column("MEMORY", memory, wide=True),
         Column("ADDRESS", lambda one: one["status"].get("address"), wide=True),
         Column("VERSION", lambda one: one["status"].get("agentVersion"), wide=True),
         Column("SINCE", lambda one: age(one["status"].get("phaseSince"), at)),
@@ -137,6 +137,16 @@ def devices(one: Object) -> str:
     text = ", ".join(f"{count} x {kind}" for kind, count in Counter(each["type"] for each in found).items())
     bad = sum(not each.get("healthy", True) for each in found)
     return f"{text} ({bad} bad)" if bad else text
+
+
+def memory(one: Object) -> str:
+    """Of a node, rounded for people."""
+    from muster.quantity import parse_memory
+
+    try:
+        return size(parse_memory(one["status"].get("memory") or "0"))
+    except ValueError:
+        return str(one["status"]["memory"])
 
 
 def queue_jobs(one: Object) -> str:

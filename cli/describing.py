@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cli.columns import accelerators, devices, node_phase, queue_jobs
+from cli.columns import accelerators, devices, memory, node_phase, queue_jobs
 from cli.output import Column, age, clean, table
 from cli.timeline import clock, fact, ranges, timeline
 
@@ -34,7 +34,7 @@ def node(one: Object, events: Sequence[Object], *, width: int, now: float) -> st
         ("Address", " on ".join(filter(None, [status.get("address"), status.get("host")]))),
         ("Boot id", status.get("bootId") or ""),
         ("Agent", status.get("agentVersion") or ""),
-        ("CPU, memory", f"{status.get('cpu')} cores, {status.get('memory')}"),
+        ("CPU, memory", f"{status.get('cpu')} cores, {memory(one)}"),
         ("Devices", devices(one) or "none"),
     ]
     lines = _lines(facts, width)

@@ -1,7 +1,6 @@
 """What commands print: tables, ages, colours, JSON and YAML."""
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -32,7 +31,12 @@ class Column:
 
 def terminal_width() -> int:
     """Columns of the terminal, 80 where the output is none."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+    if not sys.stdout.isatty():
+        return WIDTH
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except OSError:
+        return WIDTH
 
 
 def colours() -> bool:

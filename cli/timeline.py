@@ -12,6 +12,8 @@ Object = dict[str, Any]
 RAIL: Final = "  │ "
 INDENT: Final = " " * len(RAIL)
 LABEL: Final = 12
+_ASKED_FOR: Final = frozenset({"Succeeded", "Suspended", "Cancelled", "Preempted", "Drained", "Superseded"})
+"""Ends that are no failures: nothing was recovered from."""
 
 
 def timeline(attempts: Sequence[Object], *, width: int, now: float) -> str:
@@ -61,11 +63,12 @@ def _title(one: Object) -> str:
 
 def _facts(one: Object, after: Object | None, now: float) -> list[tuple[str, str]]:
     facts = [("nodes", _nodes(one)), ("from", _origin(one)), ("ran", _ran(one, now)), ("steps", _steps(one))]
-    if one["phase"] == "Ended" or one.get("verdict"):
-        facts += [("failed", _first_failure(one)), ("message", _message(one)), *_verdict(one)]
-    elif one.get("message"):
-        facts.append(("message", one["message"]))
-    facts += [("recovery", _recovery(one, after)), ("down", _down(one, after))]
+    failed = one.get("reason") not in _ASKED_FOR
+    if failed:
+        facts.append(("failed", _first_failure(one)))
+    facts += [("message", _message(one)), *_verdict(one)]
+    if failed:
+        facts += [("recovery", _recovery(one, after)), ("down", _down(one, after))]
     redone = one.get("redoneSteps") or 0
     facts.append(("redone", f"{redone} step{'s' if redone != 1 else ''} done twice" if redone else ""))
     return [(label, text) for label, text in facts if text]

@@ -128,6 +128,12 @@ def test_what_has_not_happened_yet_is_left_out():
     assert not any("verdict" in line or "down" in line for line in lines)
 
 
+@pytest.mark.parametrize("reason", ["Succeeded", "Suspended", "Cancelled", "Preempted"])
+def test_an_end_that_was_asked_for_is_no_failure(reason):
+    lines = block(canned.FIRST | {"reason": reason, "verdict": None}, canned.SECOND, width=80, now=canned.NOW)
+    assert not any(word in line for line in lines for word in ("failed", "recovery", "down"))
+
+
 def test_the_first_process_to_die_is_named_when_the_verdict_names_none():
     lines = block(canned.FIRST | {"verdict": None}, None, width=80, now=canned.NOW)
     assert "    failed      rank 3 on node-1, killed by SIGKILL (9), at 12:00:41.000" in lines

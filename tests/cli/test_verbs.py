@@ -282,7 +282,8 @@ def test_no_cluster_at_all(muster):
     done = muster("get", "jobs")
     assert done.code == 5
     assert done.err.startswith("error: no cluster")
-    assert "hint: start one with `muster up`" in done.err
+    assert "`muster up` starts a cluster" in done.err
+    assert "\nhint: MUSTER_DATA_DIR names" in done.err
 
 
 def test_a_cluster_that_does_not_answer(muster, monkeypatch):
