@@ -2,12 +2,13 @@
 
 import asyncio
 import secrets
+import threading
 import uuid
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Security, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
@@ -23,21 +24,21 @@ from api.follower import Follower
 from api.hub import Hub
 from api.inventory import Inventory
 from api.logstore import LogStore
-from api.metrics import Metrics
+from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
 from api.renewals import Renewals
 from api.routes import about, changes, events, health, job_parts, jobs, logs, nodes, queues
 from api.services import Services
 from api.settings import Settings
-from api.stream import Stream
+from api.stream import Pools, Stream
 from controller.state import Store, StoreError, TokenRecord, Writer, open_store
 from controller.state.hints import Hints
 from muster.clock import Clock, SystemClock
 from muster.problems import Problem
 from muster.version import VERSION
 
-STREAM_THREADS: Final = 4
+LOG_READERS: Final = 8
 
 
 def new_uid() -> str:
@@ -70,7 +71,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
         app.add_exception_handler(error, _refused)
     token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
     for module in (jobs, job_parts, logs, nodes, queues, events, changes, about):
-        app.include_router(module.router, prefix="/api/v1", dependencies=[token])
+        app.include_router(module.router, prefix=PREFIX, dependencies=[token])
     app.include_router(health.router)
     app.add_api_websocket_route("/agent/v1/stream", _stream)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
@@ -93,6 +94,7 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         inventory=inventory,
         hub=hub,
         follower=follower,
+        log_readers=CapacityLimiter(LOG_READERS),
     )
 
 
@@ -120,13 +122,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     here: Services = app.state.services
     if not here.authenticator.secret:
         await run_in_threadpool(prepare, here)
-    pool = ThreadPoolExecutor(STREAM_THREADS, "streams")
-    renewals = Renewals(here.store, here.hub, here.clock, here.metrics, pool)
-    app.state.streams = lambda socket: Stream(here, socket, renewals, pool)
+    pools = Pools()
+    renewals = Renewals(here.store, here.hub, here.clock, here.metrics, pools.renewals)
+    app.state.streams = lambda socket: Stream(here, socket, renewals, pools)
     tasks = [asyncio.create_task(here.follower.run()), asyncio.create_task(renewals.run())]
     tasks.append(asyncio.create_task(_load_planner(here)))
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(_end, here, tasks, pool)
+        stack.push_async_callback(_end, here, tasks, pools)
         yield
 
 
@@ -135,14 +137,14 @@ async def _load_planner(here: Services) -> None:
     await run_in_threadpool(here.inventory.index)
 
 
-async def _end(here: Services, tasks: list[asyncio.Task[Any]], pool: ThreadPoolExecutor) -> None:
+async def _end(here: Services, tasks: list[asyncio.Task[Any]], pools: Pools) -> None:
     stop_streams(here)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     here.follower.close()
-    pool.shutdown(wait=False, cancel_futures=True)
-    await run_in_threadpool(here.hints.close)
+    pools.close()
+    threading.Thread(target=here.hints.close, daemon=True).start()  # nobody need wait for Redis
     here.store.close()
 
 

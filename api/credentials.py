@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import os
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,7 @@ def read_or_make(path: Path, fresh: Callable[[], str]) -> str:
 def _make(path: Path, text: str) -> None:
     """Complete or not at all: written beside it, then linked to its name, which fails when another was faster."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "w") as file:
             file.write(text + "\n")
@@ -43,7 +43,7 @@ def _make(path: Path, text: str) -> None:
     except FileExistsError:
         pass
     finally:
-        draft.unlink(missing_ok=True)
+        os.unlink(draft)
 
 
 def token_hash(token: str) -> str:

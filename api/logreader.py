@@ -1,7 +1,7 @@
 """Reading logs back: which files belong to a question, their last lines, and what is added to them."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -113,14 +113,6 @@ class Cursor:
 
     def _prefixed(self, lines: bytes) -> bytes:
         return b"".join(self._source.prefix + line for line in lines.splitlines(keepends=True))
-
-
-def read_all(cursors: Sequence[Cursor]) -> Iterator[bytes]:
-    """Everything that is there now, one file after the other. Raises OSError."""
-    for cursor in cursors:
-        while data := cursor.read():
-            yield data
-        yield cursor.finish()
 
 
 def _tail_at(file: BinaryIO, lines: int | None) -> int:

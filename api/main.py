@@ -89,12 +89,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def configure_logging(level: str) -> None:
-    """Lines for people on stderr, ours and those of libraries alike."""
+    """Lines for people on stderr, ours and those of libraries alike; tracebacks without decoration, which is slow."""
     number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
     logging.basicConfig(
         stream=sys.stderr, level=max(number, logging.WARNING), format="%(asctime)s %(name)s %(message)s"
     )
+    render = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper("iso", utc=True), render],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

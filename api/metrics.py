@@ -11,6 +11,7 @@ from starlette.types import Scope
 from controller.state import Store
 from muster.states import JOB_TERMINAL, JobPhase
 
+PREFIX = "/api/v1"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -49,7 +50,7 @@ class Metrics:
             yield observed
         finally:
             method = scope.get("method", "WEBSOCKET")
-            route = getattr(scope.get("route"), "path", "unknown")
+            route = _route(scope)
             self._requests.labels(method, route, str(observed.status)).inc()
             if scope["type"] == "http":
                 self._latency.labels(method, route).observe(self._now() - begun)
@@ -57,6 +58,14 @@ class Metrics:
     def text(self) -> bytes:
         """Reads the database."""
         return generate_latest(self._registry)
+
+
+def _route(scope: Scope) -> str:
+    """The template of the address; a router that was included names its own without the prefix."""
+    path: str | None = getattr(scope.get("route"), "path", None)
+    if path is None:
+        return "unknown"
+    return path if not scope["path"].startswith(PREFIX) or path.startswith(PREFIX) else PREFIX + path
 
 
 class _Jobs:

@@ -42,6 +42,8 @@ class Requests:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 status = message["status"]
                 MutableHeaders(scope=message)["x-request-id"] = request_id
+            elif message["type"] == "websocket.accept":
+                status = 101
             await send(message)
 
         with self._metrics.request(scope) as observed:

@@ -1,9 +1,10 @@
 """What the routes share: one of each for the process. Made in app.py, found in `request.app.state.services`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
+from anyio import CapacityLimiter
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
@@ -33,7 +34,8 @@ class Services:
     logs: LogStore
     inventory: Inventory
     hub: Hub
-    follower: Follower = field(repr=False)
+    follower: Follower
+    log_readers: CapacityLimiter
 
     def write(self, fn: Callable[[Writer], T]) -> T:
         """`fn` in one transaction, tried again when others are in the way; everybody is told after the commit."""

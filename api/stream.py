@@ -5,7 +5,7 @@ reports and logs are each worked off in order, writing sends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import structlog
@@ -42,9 +42,23 @@ RETRY_SECONDS: Final = 0.5
 T = TypeVar("T")
 
 
+class Pools:
+    """Threads of all streams, apart from each other: neither a slow database nor a mount that hangs may hold up
+    renewals."""
+
+    def __init__(self) -> None:
+        self.renewals = ThreadPoolExecutor(1, "renewals")
+        self.reports = ThreadPoolExecutor(2, "reports")
+        self.logs = ThreadPoolExecutor(2, "logs")
+
+    def close(self) -> None:
+        for pool in (self.renewals, self.reports, self.logs):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 class Stream:
-    def __init__(self, here: Services, socket: WebSocket, renewals: Renewals, pool: Executor) -> None:
-        self._here, self._socket, self._renewals, self._pool = here, socket, renewals, pool
+    def __init__(self, here: Services, socket: WebSocket, renewals: Renewals, pools: Pools) -> None:
+        self._here, self._socket, self._renewals, self._pools = here, socket, renewals, pools
         self._reports: asyncio.Queue[Report] = asyncio.Queue(16)
         self._chunks: asyncio.Queue[LogChunk] = asyncio.Queue()
         self._places: dict[str, Place | None] = {}
@@ -96,18 +110,19 @@ class Stream:
             return refused
         try:
             return await self._off_loop(
+                self._pools.reports,
                 lambda: here.write(
                     lambda w: registration.register(
                         w, hello, uid=here.new_id(), now=here.clock.now(), unknown=here.settings.lease.unknown
                     )
-                )
+                ),
             )
         except StoreError as error:
             return Refused(code="UNAVAILABLE", message=str(error))
 
     async def _exchange(self, outbox: Outbox) -> None:
         """In the hub already, so that no change is missed between the first answer and the follower's next."""
-        first = await self._until_done(lambda: self._desired(outbox.node))
+        first = await self._until_done(self._pools.reports, lambda: self._desired(outbox.node))
         outbox.post(Welcome(v=PROTOCOL, lease=self._here.settings.lease, generation=first.generation))
         outbox.want(first)
         jobs: list[Awaitable[None]] = [
@@ -160,14 +175,14 @@ class Stream:
         while True:
             report = await self._reports.get()
             if self._here.hub.holds(outbox):
-                await self._until_done(lambda: reports.record(self._here, outbox.node, report))  # noqa: B023
+                await self._until_done(self._pools.reports, lambda: reports.record(self._here, outbox.node, report))  # noqa: B023
                 outbox.post(Ack(seq=report.seq))
 
     async def _append(self, outbox: Outbox) -> None:
         while True:
             chunk = await self._chunks.get()
             data = chunk.data.encode(errors="replace")
-            await self._until_done(lambda: self._keep(outbox.node, chunk, data))  # noqa: B023
+            await self._until_done(self._pools.logs, lambda: self._keep(outbox.node, chunk, data))  # noqa: B023
             outbox.post(LogAck(worker_uid=chunk.worker_uid, rank=chunk.rank, offset=chunk.offset + len(data)))
 
     def _keep(self, node: str, chunk: LogChunk, data: bytes) -> None:
@@ -183,19 +198,19 @@ class Stream:
         self._here.logs.append(place, chunk.rank, chunk.offset, data)
         self._here.metrics.logged_bytes.inc(len(data))
 
-    async def _until_done(self, fn: Callable[[], T]) -> T:
+    async def _until_done(self, pool: Executor, fn: Callable[[], T]) -> T:
         """Off the loop, again while the database or the disk is away."""
         said = False
         while True:
             try:
-                return await self._off_loop(fn)
+                return await self._off_loop(pool, fn)
             except (StoreError, OSError) as error:
                 log.log(10 if said else 30, "tried again until it can be written", error=str(error))
                 said = True
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _off_loop(self, fn: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, fn)
+    async def _off_loop(self, pool: Executor, fn: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, fn)
 
     async def _refuse(self, refused: Refused | None) -> None:
         """Say why, if there is a reason and somebody to hear it, and close."""

@@ -1,15 +1,15 @@
 """The logs of a job as plain text, while it runs and after."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Annotated, Final
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Annotated, Any, Final, TypeVar
 
+import anyio.to_thread
 from fastapi import APIRouter, Query
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from api import submission
-from api.logreader import Cursor, Selection, parse_rank, read_all, sources
+from api.logreader import Cursor, Selection, parse_rank, sources
 from api.problems import not_found
 from api.services import Here, Services
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
@@ -18,6 +18,8 @@ from muster.problems import Problem
 from muster.states import JOB_TERMINAL, AttemptPhase
 
 router = APIRouter(tags=["logs"])
+
+T = TypeVar("T")
 
 PAUSE: Final = 0.2
 """Seconds between looks at a log that is followed."""
@@ -46,17 +48,27 @@ async def logs(
     """By default what the first rank and its worker wrote. `follow` goes on until the attempt has ended and everything
     was sent, and waits for the first attempt of a job that has none yet."""
     wanted = Selection(role=role, worker=worker, rank=parse_rank(rank), all_ranks=all_ranks)
-    job, found = await run_in_threadpool(_find, here, namespace, name, attempt)
+    job, found = await _off_loop(here, _find, here, namespace, name, attempt)
     if found is None and (not follow or job.phase in JOB_TERMINAL):
         raise Problem(404, "NO_ATTEMPT", "There are no logs yet", f"job {name} has had no attempt; it is {job.phase}")
-    cursors = None if found is None else await run_in_threadpool(_cursors, here, found, wanted, tail)
-    if follow:
-        stream: AsyncIterator[bytes] | Iterator[bytes] = _follow(here, job.uid, found, cursors, wanted, tail)
-    else:
-        stream = read_all(cursors or ())
+    cursors = None if found is None else await _off_loop(here, _cursors, here, found, wanted, tail)
+    stream = _follow(here, job.uid, found, cursors, wanted, tail) if follow else _all(here, cursors or ())
     return StreamingResponse(
         stream, media_type="text/plain; charset=utf-8", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     )
+
+
+async def _off_loop(here: Services, fn: Callable[..., T], *args: Any) -> T:
+    """In one of the few threads that read logs, so that a log store which hangs holds up nothing else."""
+    return await anyio.to_thread.run_sync(lambda: fn(*args), limiter=here.log_readers)
+
+
+async def _all(here: Services, cursors: Sequence[Cursor]) -> AsyncIterator[bytes]:
+    """Everything that is there now, one file after the other."""
+    for cursor in cursors:
+        while data := await _off_loop(here, cursor.read):
+            yield data
+        yield cursor.finish()
 
 
 def _find(here: Services, namespace: str, name: str, number: int | None) -> tuple[JobRecord, AttemptRecord | None]:
@@ -92,16 +104,16 @@ async def _follow(
 ) -> AsyncIterator[bytes]:
     while attempt is None:
         await asyncio.sleep(PAUSE)
-        job, attempt = await run_in_threadpool(_first, here, job_uid)
+        job, attempt = await _off_loop(here, _first, here, job_uid)
         if job is None or here.follower.stopped or (attempt is None and job.phase in JOB_TERMINAL):
             return
     if cursors is None:
-        cursors = await run_in_threadpool(_cursors, here, attempt, wanted, tail)
+        cursors = await _off_loop(here, _cursors, here, attempt, wanted, tail)
     ended = here.clock.now() - attempt.ended_at if attempt.ended_at is not None else 0.0
     quiet_since = here.clock.boottime() - ended
     while True:
-        over = here.follower.stopped or await run_in_threadpool(_is_over, here, attempt)
-        new = await run_in_threadpool(_news, cursors)
+        over = here.follower.stopped or await _off_loop(here, _is_over, here, attempt)
+        new = await _off_loop(here, _news, cursors)
         now = here.clock.boottime()
         if new:
             quiet_since = now
