@@ -170,14 +170,16 @@ def age(text: str | None, at: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A measured duration, exact where it is short: `4ms`, `1.10s`, `42s`, `5m12s`."""
+    """A measured duration, exact where it is short: `4ms`, `1.10s`, `42.3s`, `5m12s`."""
     from muster.quantity import format_duration
 
     if seconds is None:
         return "-"
     if abs(seconds) < 0.9995:
         return f"{round(seconds * 1000)}ms"
-    return f"{seconds:.2f}s" if abs(seconds) < 10 else format_duration(seconds)
+    if abs(seconds) < 59.95:
+        return f"{seconds:.2f}s" if abs(seconds) < 9.995 else f"{seconds:.1f}s"
+    return format_duration(round(seconds))
 
 
 def size(count: int | None) -> str:

@@ -36,7 +36,7 @@ Attempts:
   ● attempt 1 · epoch 1 · Ended, RankFailed
   │ nodes       node-0 (devices 0-1), node-1 (devices 0-1)
   │ from        the beginning, no checkpoint
-  │ ran         12:00:02.100 to 12:00:42.220 (40s), launched in 1.20s
+  │ ran         12:00:02.100 to 12:00:42.220 (40.1s), launched in 1.20s
   │ steps       1 to 62 (62 done), loss 0.913
   │ failed      rank 3 on node-1, killed by SIGKILL (9), at 12:00:41.000
   │ verdict     process killed, likely, node-1 not at fault → restart
@@ -49,7 +49,7 @@ Attempts:
   ● attempt 2 · epoch 2 · Ended, NodeLost
   │ nodes       node-0 (devices 0-1), node-1 (devices 0-1)
   │ from        checkpoint step-000050, step 50
-  │ ran         12:00:44.100 to 12:01:27.000 (42s), launched in 1.88s
+  │ ran         12:00:44.100 to 12:01:27.000 (42.9s), launched in 1.88s
   │ steps       51 to 120 (70 done), loss 0.4071
   │ failed      at 12:01:20.000
   │ verdict     node lost, confirmed, node-1 at fault → replace

@@ -171,7 +171,17 @@ def test_ages_are_as_kubectl_has_them(seconds, text):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "-"), (0.0004, "0ms"), (0.12, "120ms"), (0.9996, "1.00s"), (1.1, "1.10s"), (42.3, "42s"), (-0.01, "-10ms")],
+    [
+        (None, "-"),
+        (0.0004, "0ms"),
+        (0.12, "120ms"),
+        (0.9996, "1.00s"),
+        (1.1, "1.10s"),
+        (9.996, "10.0s"),
+        (42.3, "42.3s"),
+        (59.96, "1m"),
+        (-0.01, "-10ms"),
+    ],
 )
 def test_short_spans_are_exact(seconds, text):
     assert span(seconds) == text
