@@ -60,7 +60,7 @@ Attempts:
   ● attempt 3 · epoch 3 · Running
     nodes       node-2 (devices 0-1), node-3 (devices 0-1)
     from        checkpoint step-000100, step 100
-    ran         12:01:29.250 until now (3m30s), launched in 2.25s
+    ran         12:01:29.250 until now (3m31s), launched in 2.25s
     steps       101 to 240 (140 done), loss 0.0312
     redone      20 steps done twice
 
