@@ -143,7 +143,13 @@ def _first_failure(one: Object) -> str:
         for exit_ in worker.get("exits") or ()
         if exit_.get("code") or exit_.get("signal") or exit_.get("oom")
     ]
-    culprit = (one.get("verdict") or {}).get("culpritRank")
+    verdict = one.get("verdict") or {}
+    if verdict.get("category") == "node_lost":  # ranks elsewhere that ended because of it are not what failed
+        failed = one["timeline"].get("failedAt")
+        return f"{', '.join(verdict.get('culpritNodes') or ())} went silent" + (
+            f" at {clock(failed)}" if failed else ""
+        )
+    culprit = verdict.get("culpritRank")
     named = [each for each in bad if culprit is not None and each[2].get("rank") == culprit]
     if not (named or bad):
         failed = one["timeline"].get("failedAt")

@@ -37,6 +37,7 @@ from muster.states import JobPhase
 log = structlog.get_logger("muster.loop")
 
 PAGE = 2000
+RECONCILE = 5.0  # seconds between tellings of all intents, for what an executor could not do the first time
 IDLE = (JobPhase.QUEUED, JobPhase.RECOVERING, JobPhase.SUSPENDED)
 
 
@@ -65,6 +66,7 @@ class Loop:
         self._watch = LeaseWatch(lease)
         self._ports = PortMemory()
         self._stale_plan = True
+        self._reconcile_at = clock.boottime()
         self._watch.observe(leases, self._picture.nodes, clock.boottime())
 
     def cycle(self) -> None:
@@ -75,6 +77,7 @@ class Loop:
         self._advance_jobs()  # 4. attempts go on, end, are decided upon
         self._plan()  # 5. what starts, why the rest waits
         self._outbox(self._clock.now())  # 6. side effects that are due
+        self._remind_executor()  # 7. what it could not do the first time
 
     # -- the steps -----------------------------------------------------------------------------------
 
@@ -162,6 +165,11 @@ class Loop:
             self._write(start)
         if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or decided.groups:
             self._wrote()
+
+    def _remind_executor(self) -> None:
+        if self._clock.boottime() >= self._reconcile_at:
+            self._executor.reconcile(self._intents())
+            self._reconcile_at = self._clock.boottime() + RECONCILE
 
     # -- writing -------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from controller.recovery.decide import decide
 from controller.recovery.outcome import Outcome, outcome
 from controller.recovery.types import FailureCase
 from controller.state.writing import Writer
+from muster.evidence import Source
 from muster.reasons import ENDS, Budget, End, Held
 from muster.states import AttemptPhase, JobPhase
 
@@ -96,14 +97,16 @@ def _end_by_verdict(
     case = _case(w, job, attempt, workers)
     verdict = decide(case, now)
     follows = outcome(verdict, case)
-    cost = _cost(attempt, now)
-    opened = attempt.failed_at or attempt.detected_at or now
+    failed_at = _failed_at(attempt, case)
+    cost = _cost(attempt, failed_at, now)
+    opened = failed_at or attempt.detected_at or now
     w.move_attempt(
         attempt.uid,
         AttemptPhase.ENDED,
         reason=follows.end,
         message=verdict.why,
         verdict=verdict,
+        failed_at=failed_at,
         ended_at=now,
         decided_at=now,
     )
@@ -164,10 +167,17 @@ def _case(w: Writer, job: JobRecord, attempt: AttemptRecord, workers: Sequence[W
     )
 
 
-def _cost(attempt: AttemptRecord, now: float) -> dict[str, float]:
+def _failed_at(attempt: AttemptRecord, case: FailureCase) -> float | None:
+    """A lost node failed when it was last heard of, however early its peers noticed."""
+    silent = [item.at for item in case.evidence if item.source is Source.NODE]
+    times = [*silent, *([attempt.failed_at] if attempt.failed_at else [])]
+    return min(times, default=None)
+
+
+def _cost(attempt: AttemptRecord, failed_at: float | None, now: float) -> dict[str, float]:
     """Seconds: from the failure to its detection, to the last confirmed death and the verdict."""
     detected = attempt.detected_at or now
-    return {"detect": max(0.0, detected - (attempt.failed_at or detected)), "stop": max(0.0, now - detected)}
+    return {"detect": max(0.0, detected - (failed_at or detected)), "stop": max(0.0, now - detected)}
 
 
 def _best(job: JobRecord, attempt: AttemptRecord) -> int | None:

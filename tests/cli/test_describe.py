@@ -51,7 +51,7 @@ Attempts:
   │ from        checkpoint step-000050, step 50
   │ ran         12:00:44.100 to 12:01:27.000 (42.9s), launched in 1.88s
   │ steps       51 to 120 (70 done), loss 0.4071
-  │ failed      at 12:01:20.000
+  │ failed      node-1 went silent at 12:01:20.000
   │ verdict     node lost, confirmed, node-1 at fault → replace
   │             node-1 has not renewed its lease for 6.0 s
   │ recovery    detect 6.00s · stop 1.00s · decide 1ms · relaunch 2.25s
