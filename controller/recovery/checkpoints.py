@@ -1,17 +1,30 @@
 """Which checkpoint to resume from, and what that costs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from controller.records import CheckpointRecord, ResumePoint
+from controller.records import AttemptRecord, CheckpointRecord, ResumePoint
 
 
-def choose(checkpoints: Sequence[CheckpointRecord], *, directory: str) -> ResumePoint | None:
+def choose(
+    checkpoints: Sequence[CheckpointRecord], *, directory: str, avoid: Collection[str] = ()
+) -> ResumePoint | None:
     """The newest complete checkpoint below `directory`, by step, then by when it was seen. A half-written one is
-    passed over, however new."""
+    passed over, however new, and so is every path in `avoid`."""
     below = directory.rstrip("/") + "/"
-    complete = [one for one in checkpoints if one.complete and (one.path + "/").startswith(below)]
+    complete = [
+        one for one in checkpoints if one.complete and one.path not in avoid and (one.path + "/").startswith(below)
+    ]
     best = max(complete, key=lambda one: (one.step, one.created_at, one.path), default=None)
     return ResumePoint(path=best.path, step=best.step, checkpoint_uid=best.uid) if best else None
+
+
+def spoiled(attempts: Iterable[AttemptRecord]) -> frozenset[str]:
+    """Paths of checkpoints that looked complete and from which an attempt could not start."""
+    return frozenset(
+        attempt.resume.path
+        for attempt in attempts
+        if attempt.resume and attempt.verdict and attempt.verdict.action == "previous_checkpoint"
+    )
 
 
 def redone_steps(last_step: int | None, resume: ResumePoint | None) -> int:

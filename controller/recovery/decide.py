@@ -1,65 +1,81 @@
 """The verdict: an ordered list of named rules, the first that has something to say decides.
 
-Order: what happened to the node or to the start outranks what ranks printed; the culprit's end outranks the
-victims'; a known kind of end outranks repetition; repetition outranks another try.
+Order: success is terminal; what happened to the node or to the start outranks what ranks printed; proof of the kernel
+outranks words; the culprit's end outranks the victims'; a known kind of end outranks a bare exit. Afterwards two
+limits stand above any restart: repetition without progress, and the budget.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from controller.records import Verdict, WorkerRecord
-from controller.recovery.reading import End, ends
-from controller.recovery.signatures import Kind
+from msgspec import Struct
+from msgspec.structs import replace
+
+from controller.records import Verdict
+from controller.recovery.policy import POLICIES, USAGE, exit_meaning
+from controller.recovery.reading import KILL, End, culprit, ends
+from controller.recovery.repetition import INFRASTRUCTURE, idle_attempts, same_ends
+from controller.recovery.start import could_not_start
 from controller.recovery.types import FailureCase
+from controller.recovery.wording import does, names
 from muster.evidence import Source
-from muster.reasons import End as Reason
 from muster.states import WorkerPhase
 
-USER_PROBLEMS = {
-    "NO_SUCH_COMMAND": "the command does not exist on the node",
-    "WORKDIR_MISSING": "the working directory does not exist on the node",
-    "PERMISSION": "the command or its folder may not be used",
-    "PROGRESS_REGEX": "progress.regex takes too long on the job's own log",
-}
-HOLD_PROBLEMS = {"DISK_FULL": "the node's disk is full", "CHECKPOINT_DIR": "the checkpoint directory cannot be used"}
-UNAVAILABLE = {126: "the command cannot be executed", 127: "the command was not found"}
+RESTARTS: Final = ("retry", "restart", "replace", "previous_checkpoint")
+"""The actions that start the gang again."""
+PATIENCE: Final = 3
+"""A job stops after so many attempts more than `noProgressLimit` without a new step, whatever their ends were."""
+
+
+class Scene(Struct, frozen=True):
+    """What the rules look at: the case, all ends in it, and the one that all others follow from."""
+
+    case: FailureCase
+    ends: Sequence[End]
+    culprit: End | None
 
 
 def decide(case: FailureCase, now: float) -> Verdict:
     """Who is at fault for the end of this attempt, and the cheapest action that works. Pure."""
     found = ends(case)
-    culprit = _culprit(found)
-    for rule in RULES:
-        verdict = rule(case, found, culprit)
-        if verdict is not None:
-            return _within_budget(case, verdict)
-    raise AssertionError("the last rule always decides")
+    scene = Scene(case, found, culprit(found))
+    verdict = next(verdict for rule in RULES if (verdict := rule(scene)))
+    return _within_budget(case, _with_progress(scene, verdict))
 
 
-def _culprit(found: Sequence[End]) -> End | None:
-    """The earliest end that nobody else caused; when all look like victims, the earliest of them."""
-    own = [end for end in found if not end.victim]
-    return min(own or found, key=lambda end: (end.at, _weight(end)), default=None)
+def succeeded(scene: Scene) -> Verdict | None:
+    """Every process of every worker had exited with 0: what befell the nodes afterwards changes nothing."""
+    workers = scene.case.workers
+    done = all(
+        len(worker.exits) == len(worker.template.processes)
+        and all(exit_.code == 0 and not exit_.signal for exit_ in worker.exits)
+        for worker in workers
+    )
+    if not done or not workers:
+        return None
+    return Verdict(
+        category="success",
+        action="record",
+        why="every rank had exited with 0 before anything else happened; the job is done",
+        node_at_fault=False,
+        certainty="confirmed",
+        fingerprint="success",
+    )
 
 
-def _weight(end: End) -> int:
-    """At the same time: proof of the kernel, then signals, then a named cause, then a bare exit code."""
-    return 0 if end.oom else 1 if end.signal else 2 if end.reading else 3
-
-
-Rule = Callable[[FailureCase, Sequence[End], End | None], Verdict | None]
-
-
-def node_lost(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    lost = tuple(sorted({worker.node for worker in case.workers if worker.phase is WorkerPhase.LOST}))
+def node_lost(scene: Scene) -> Verdict | None:
+    lost = [worker for worker in scene.case.workers if worker.phase is WorkerPhase.LOST]
     if not lost:
         return None
-    said = [item.text for item in case.evidence if item.source is Source.NODE]
+    nodes = tuple(sorted({worker.node for worker in lost}))
+    workers = ", ".join(f"{worker.role}-{worker.index}" for worker in lost[:4]) + (" ..." if len(lost) > 4 else "")
+    said = [item.text for item in scene.case.evidence if item.source is Source.NODE and item.node in nodes]
     return Verdict(
         category="node_lost",
         action="replace",
-        why=f"{_names(lost)} stopped answering and passed the fence; its workers are placed elsewhere",
-        culprit_nodes=lost,
+        why=f"{names(nodes)} stopped renewing its lease and passed the fence, and {workers} with it; {does('replace')}",
+        culprit_nodes=nodes,
         node_at_fault=True,
         certainty="confirmed",
         decided_by=tuple(said[:3]),
@@ -67,29 +83,25 @@ def node_lost(case: FailureCase, found: Sequence[End], culprit: End | None) -> V
     )
 
 
-def refused_start(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    for worker in case.workers:
-        if worker.problem in USER_PROBLEMS:
-            return _start(worker, "fail", "launch_user_error", USER_PROBLEMS[worker.problem], node_at_fault=False)
-        if worker.problem in HOLD_PROBLEMS:
-            return _start(worker, "hold", worker.problem.lower(), HOLD_PROBLEMS[worker.problem], node_at_fault=None)
-        if worker.problem == "PORT_BUSY":
-            return _start(
-                worker, "retry", "port_in_use", "a port was taken between its test and its use", node_at_fault=False
-            )
-    return None
+def start_refused(scene: Scene) -> Verdict | None:
+    return could_not_start(scene.case)
 
 
-def vanished(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    gone = [worker for worker in case.workers if worker.problem in _VANISHED]
-    if not gone or (culprit is not None and not culprit.victim):
+def vanished(scene: Scene) -> Verdict | None:
+    """The machine is alive, the worker is not. A rank that had failed on its own before is the cause, not this."""
+    gone = [worker for worker in scene.case.workers if worker.problem in ("VANISHED", "FENCED")]
+    if not gone or (scene.culprit is not None and not scene.culprit.victim):
         return None
     worker = gone[0]
-    what = _VANISHED[worker.problem]
+    what = (
+        "lost its lease for the length of the fence and was stopped by its shim"
+        if worker.problem == "FENCED"
+        else "vanished with its shim, while its node lives on"
+    )
     return Verdict(
         category="worker_vanished",
         action="restart",
-        why=f"worker {worker.role}-{worker.index} on {worker.node} {what}; the gang restarts",
+        why=f"worker {worker.role}-{worker.index} on {worker.node} {what}; {does('restart')}",
         node_at_fault=None,
         certainty="confirmed",
         decided_by=(worker.message,) if worker.message else (),
@@ -97,192 +109,158 @@ def vanished(case: FailureCase, found: Sequence[End], culprit: End | None) -> Ve
     )
 
 
-_VANISHED = {
-    "VANISHED": "vanished with its shim",
-    "FENCED": "lost its lease and was stopped by its shim",
-    "STALE_EPOCH": "was refused: its node has already seen a newer epoch",
-    "LAUNCH_FAILED": "could not be started by its node",
-}
-
-
-def out_of_memory(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    """Needs proof from the cgroup or the kernel; SIGKILL alone is none. Once with luck, twice it is the program."""
-    if culprit is None or not culprit.oom:
+def out_of_memory(scene: Scene) -> Verdict | None:
+    """Needs proof from the cgroup or the kernel: SIGKILL alone is none."""
+    end = scene.culprit
+    if end is None or not end.oom:
         return None
-    return _once(
-        case, culprit, "host_oom", "its memory limit was reached (the kernel says so)", advice="ask for more memory"
-    )
+    return _by_policy(scene, end, "host_oom", "its memory limit was reached, the kernel says so", "confirmed")
 
 
-def known_kind(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    """The culprit's own log names the cause."""
-    if culprit is None or culprit.victim or culprit.reading is None:
+def known_kind(scene: Scene) -> Verdict | None:
+    """The culprit's own log names the cause. A signal that no program sends itself is no error of the user's."""
+    end = scene.culprit
+    if end is None or end.reading.hit is None or end.kind not in POLICIES or end.victim:
         return None
-    signature, line = culprit.reading
-    match signature.kind:
-        case Kind.USER_ERROR if culprit.signal is None:
-            return _verdict(culprit, "user_error", "fail", f"{signature.says}: {line}", certainty="confirmed")
-        case Kind.DISK_FULL | Kind.STORAGE:
-            return _verdict(culprit, str(signature.kind), "hold", f"{signature.says}: {line}")
-        case Kind.GPU_OOM:
-            return _verdict(culprit, "gpu_oom", "fail", f"{signature.says}: {line}", certainty="confirmed")
-        case Kind.HOST_OOM:
-            return _once(case, culprit, "host_oom", f"{signature.says}: {line}", advice="ask for more memory")
-        case Kind.PORT_IN_USE:
-            return _verdict(culprit, "port_in_use", "retry", f"{signature.says}: {line}")
-        case Kind.CHECKPOINT_CORRUPT:
-            return _verdict(culprit, "checkpoint_corrupt", "previous_checkpoint", f"{signature.says}: {line}")
-        case _:
-            return None
-
-
-def cannot_execute(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    if culprit is None or culprit.code not in UNAVAILABLE:
+    if end.signal and POLICIES[end.kind].action == "fail":
         return None
-    return _verdict(culprit, "user_error", "fail", UNAVAILABLE[culprit.code], certainty="confirmed")
+    return _by_policy(scene, end, end.kind, f"{end.reading.hit.signature.says}: {end.line}")
 
 
-def same_end_again(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    """Repetition without a new step is the program's, whatever it says."""
-    limit = int(case.job.spec.get("recovery", {}).get("noProgressLimit", 2))
-    if culprit is None or (culprit.signal is not None and _progressed(case)):
+def exit_code_with_a_meaning(scene: Scene) -> Verdict | None:
+    """What shells and argument parsers say by their exit code."""
+    end = scene.culprit
+    meaning = exit_meaning(end.code, end.log) if end is not None and not end.victim else None
+    if end is None or meaning is None:
         return None
-    fingerprint = _fingerprint(culprit, "crash")
-    repeats = 1 if not _progressed(case) else 0
-    for attempt in case.history:
-        if not repeats or attempt.verdict is None or attempt.verdict.fingerprint != fingerprint:
-            break
-        if attempt.reason in (Reason.SUSPENDED, Reason.CANCELLED, Reason.SUPERSEDED):
-            break
-        repeats += 1
-        if attempt.last_step is not None and attempt.last_step > _resume_step(attempt.resume):
-            break
-    if repeats < limit:
-        return None
-    why = f"{_who(culprit)} {culprit.how()} as {repeats - 1} time{'s' if repeats > 2 else ''} before, without a new step in between"
-    return _verdict(culprit, "no_progress", "fail", why, fingerprint=fingerprint)
+    line = next((found[0].strip() for found in USAGE.finditer(end.log)), end.line)
+    return _by_policy(scene, end, "user_error", f"{end.how}: {meaning}" + (f": {line}" if line else ""), "confirmed")
 
 
-def crashed(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    if culprit is None:
+def crashed(scene: Scene) -> Verdict | None:
+    end = scene.culprit
+    if end is None:
         return None
-    detail = f": {culprit.line}" if culprit.line and culprit.signal is None else ""
+    if end.victim:
+        return _verdict(
+            end, "collective", "restart", f"{_lost(end)}, and nothing shows who failed first", certainty="possible"
+        )
+    detail = f": {end.line}" if end.line and end.signal != KILL else ""
     return _verdict(
-        culprit,
-        "crash" if culprit.signal else "collective" if culprit.victim else "unknown",
-        "restart",
-        f"{culprit.how()}{detail}",
-        certainty="likely" if culprit.signal else "possible",
-        fingerprint=_fingerprint(culprit, "crash"),
-    )
+        end, "crash" if end.signal else "unknown", "restart", f"{end.how}{detail}",
+        certainty="likely" if end.signal else "possible",
+    )  # fmt: skip
 
 
-def nothing_known(case: FailureCase, found: Sequence[End], culprit: End | None) -> Verdict | None:
-    what = case.attempt.message or "the gang ended without an exit that would say why"
+def nothing_known(scene: Scene) -> Verdict | None:
+    what = scene.case.attempt.message or "the gang ended without an exit that would say why"
     return Verdict(
         category="unknown",
         action="restart",
-        why=f"{what}; the gang restarts",
+        why=f"{what}; {does('restart')}",
         certainty="possible",
         fingerprint="unknown",
     )
 
 
-RULES: Sequence[Rule] = (
+Rule = Callable[[Scene], Verdict | None]
+RULES: Final[Sequence[Rule]] = (
+    succeeded,
     node_lost,
-    refused_start,
+    start_refused,
     vanished,
     out_of_memory,
     known_kind,
-    cannot_execute,
-    same_end_again,
+    exit_code_with_a_meaning,
     crashed,
     nothing_known,
 )
 
 
+# -- what stands above a restart ---------------------------------------------------------------------
+
+
+def _with_progress(scene: Scene, verdict: Verdict) -> Verdict:
+    """The same end at the same point is the program's, whatever it looks like; and no new step in many attempts stops
+    the job whatever their ends are. A kill from outside is no end of the program's own: only the second holds."""
+    end = scene.culprit
+    if verdict.action not in RESTARTS or verdict.category in (*INFRASTRUCTURE, "launch_failed"):
+        return verdict
+    if end is None or verdict.fingerprint.startswith("start:"):
+        return verdict
+    limit = int(scene.case.job.spec.get("recovery", {}).get("noProgressLimit", 2))
+    what = verdict.why.partition(";")[0]
+    same, idle = same_ends(scene.case, verdict.fingerprint), idle_attempts(scene.case)
+    from_outside = end.signal == KILL and not end.oom
+    if verdict.action == "previous_checkpoint" and _other_checkpoint(scene.case):
+        return verdict
+    if same >= limit and not from_outside:
+        why = f"{what}, {same} attempts in a row without a new step in between"
+    elif idle >= limit + PATIENCE:
+        why = f"{what}, and no new step was made in {idle} attempts in a row"
+    else:
+        return verdict
+    return replace(verdict, category="no_progress", action="fail", node_at_fault=False, culprit_nodes=(),
+                   why=f"{why}; {does('fail')}")  # fmt: skip
+
+
+def _other_checkpoint(case: FailureCase) -> bool:
+    """Whether this attempt had already started from another checkpoint than the one before it."""
+    return bool(case.history) and case.attempt.resume is not None and case.attempt.resume != case.history[0].resume
+
+
 def _within_budget(case: FailureCase, verdict: Verdict) -> Verdict:
     """`maxRestarts` spent: the job fails, and the sentence says both."""
     limit = int(case.job.spec.get("recovery", {}).get("maxRestarts", 20))
-    if verdict.action not in ("retry", "restart", "replace", "previous_checkpoint") or case.job.restarts < limit:
+    if verdict.action not in RESTARTS or case.job.restarts < limit:
         return verdict
-    return Verdict(
-        category="budget_spent",
-        action="fail",
-        why=f"{verdict.why}, but all {limit} restarts of recovery.maxRestarts are spent",
-        culprit_nodes=verdict.culprit_nodes,
-        culprit_rank=verdict.culprit_rank,
-        node_at_fault=verdict.node_at_fault,
-        certainty=verdict.certainty,
-        decided_by=verdict.decided_by,
-        fingerprint=verdict.fingerprint,
-    )
+    spent = "no restart is allowed (recovery.maxRestarts is 0)"
+    if limit:
+        spent = f"all {limit} restarts that recovery.maxRestarts allows are spent"
+    return replace(verdict, action="fail", why=f"{verdict.why.partition(';')[0]}; {spent}")
 
 
-def _once(case: FailureCase, culprit: End, category: str, what: str, *, advice: str) -> Verdict:
-    """Restart the first time; the same end again is the program's."""
-    again = any(attempt.verdict is not None and attempt.verdict.category == category for attempt in case.history[:1])
-    if again:
-        return _verdict(culprit, category, "fail", f"{what}, again; {advice}", certainty="confirmed")
-    return _verdict(culprit, category, "restart", what)
+# -- making verdicts ---------------------------------------------------------------------------------
+
+
+def _by_policy(scene: Scene, end: End, category: str, what: str, certainty: str = "likely") -> Verdict:
+    """The first time as the policy says; the second time in a row without a new step, as it says for that."""
+    policy = POLICIES[category]
+    verdict = _verdict(end, category, policy.action, what, certainty=policy.certainty or certainty)
+    if policy.action == "replace":
+        verdict = replace(verdict, culprit_nodes=(end.node,), node_at_fault=True)
+    if policy.again and same_ends(scene.case, verdict.fingerprint) > 1:
+        return _verdict(end, category, policy.again, f"{what}, again", policy.advice, certainty="confirmed")
+    return verdict if not policy.advice or policy.again else replace(verdict, why=f"{verdict.why}; {policy.advice}")
 
 
 def _verdict(
-    culprit: End, category: str, action: str, what: str, *, certainty: str = "likely", fingerprint: str = ""
+    end: End, category: str, action: str, what: str, advice: str = "", *, certainty: str = "likely"
 ) -> Verdict:
-    does = {
-        "fail": "a restart would not help",
-        "hold": "the job is held",
-        "retry": "the gang starts again",
-        "restart": "the gang restarts on the same nodes",
-        "previous_checkpoint": "the gang restarts from the checkpoint before",
-    }
-    sentence = what if what.startswith(_who(culprit)) else f"{_who(culprit)}: {what}"
+    joint = " " if what.startswith(("was ", "exited ", "ended ")) else ": "
     return Verdict(
-        category=category,
+        category=str(category),
         action=action,
-        why=f"{sentence}; {does[action]}",
-        culprit_rank=culprit.rank,
+        why="; ".join(part for part in (f"{end.who}{joint}{what}", does(action), advice) if part),
+        culprit_rank=end.rank,
         node_at_fault=False if action in ("fail", "hold", "retry") else None,
         certainty="confirmed" if certainty == "confirmed" else "likely" if certainty == "likely" else "possible",
-        decided_by=(culprit.line,) if culprit.line else (),
-        fingerprint=fingerprint or _fingerprint(culprit, category),
+        decided_by=(end.line,) if end.line else (),
+        fingerprint=fingerprint(end, category),
     )
 
 
-def _start(worker: WorkerRecord, action: str, category: str, what: str, *, node_at_fault: bool | None) -> Verdict:
-    detail = f" ({worker.message})" if worker.message else ""
-    return Verdict(
-        category=category,
-        action=action,
-        why=f"worker {worker.role}-{worker.index} on {worker.node} could not start: {what}{detail}",
-        node_at_fault=node_at_fault,
-        certainty="confirmed",
-        decided_by=(worker.problem,),
-        fingerprint=f"start:{worker.problem}",
-    )
+def _lost(end: End) -> str:
+    if end.reading.hit is None:
+        return end.how
+    return f"ended as one that lost its peers: {end.line}"
 
 
-def _who(culprit: End) -> str:
-    return f"rank {culprit.rank} on {culprit.node}" if culprit.rank is not None else f"a worker on {culprit.node}"
-
-
-def _progressed(case: FailureCase) -> bool:
-    """Whether this attempt made a step that no attempt before it had made."""
-    step = case.attempt.last_step
-    return step is not None and (case.job.best_step is None or step > case.job.best_step)
-
-
-def _resume_step(resume: object) -> int:
-    return int(getattr(resume, "step", 0) or 0)
-
-
-def _fingerprint(culprit: End, category: str) -> str:
-    """Equal for the same kind of end, whatever the pid, address, port, time, path or epoch in its last line."""
-    end = f"signal {culprit.signal}" if culprit.signal else f"exit {culprit.code}"
-    line = re.sub(r"0x[0-9a-f]+|\d+", "#", culprit.line.lower())
-    return f"{category}|{end}|{re.sub(r'/[^ :,]+', '/', line)[:160]}"
-
-
-def _names(nodes: Sequence[str]) -> str:
-    return ("node " if len(nodes) == 1 else "nodes ") + ", ".join(nodes)
+def fingerprint(end: End, category: str) -> str:
+    """Equal for the same kind of end, whatever the pid, address, port, time, path, epoch or step in its words. What a
+    killed process printed last is chance and no part of it."""
+    how = f"signal {end.signal}" if end.signal else "" if end.code is None else f"exit {end.code}"
+    line = "" if end.signal and not end.reading.line else end.line.lower()
+    line = re.sub(r"(?:/[^\s:,'\"]+)+", "/", line)
+    line = re.sub(r"\b(?=\w*\d)[0-9a-f]{6,}\b|0x[0-9a-f]+|\d+(?:[.:_-]\d+)*(?:e[+-]?\d+)?", "#", line)
+    return f"{category}|{how}|{line[:160]}"

@@ -21,7 +21,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 FATE: Final = {
-    "record": JobPhase.RECOVERING,
+    "record": JobPhase.SUCCEEDED,
     "retry": JobPhase.RECOVERING,
     "restart": JobPhase.RECOVERING,
     "replace": JobPhase.RECOVERING,
@@ -33,14 +33,20 @@ FATE: Final = {
 }
 
 ENDS: Final = {
+    "success": End.SUCCEEDED,
     "node_lost": End.NODE_LOST,
     "worker_vanished": End.WORKER_VANISHED,
     "no_progress": End.NO_PROGRESS,
     "user_error": End.USER_ERROR,
     "gpu_oom": End.USER_ERROR,
+    "shared_memory": End.USER_ERROR,
+    "checkpoint_mismatch": End.USER_ERROR,
+    "collective_mismatch": End.USER_ERROR,
     "launch_user_error": End.USER_ERROR,
+    "launch_failed": End.LAUNCH_FAILED,
     "port_in_use": End.LAUNCH_FAILED,
 }
+"""By category; every other one is a failed rank."""
 
 HELD: Final = {"disk_full": Held.DISK_FULL, "storage": Held.STORAGE, "checkpoint_dir": Held.STORAGE}
 

@@ -1,145 +1,210 @@
-"""From evidence to ends: how each rank ended, when, where, and what its log says about it.
+"""From evidence to ends: how each rank ended, when, where, and what its log says about it."""
 
-Where a launcher such as torchrun stands between Muster and the ranks, its failure summary gives the ranks'
-own exits ("rank : 1 (local_rank: 1)", "exitcode : -9 (pid: 123)", as torch.distributed.elastic prints them).
-"""
-
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from controller.recovery.signatures import SIGNATURES, Kind, Signature, matches
+from controller.records import WorkerRecord
+from controller.recovery.logs import Reading, read
+from controller.recovery.signatures import Kind
+from controller.recovery.torchrun import failures
 from controller.recovery.types import FailureCase
 from muster.evidence import Evidence, Source
 from muster.protocol import RankExit
 
-TERM, KILL = 15, 9
-BEFORE_ALL = 0.0
+ABRT, KILL, PIPE, TERM = 6, 9, 13, 15
 NOT_ITS_OWN = ("FENCED", "VANISHED")
-"""Problems of a worker whose ranks were killed by its shim, its agent, or with them."""
+"""Problems of a worker whose ranks were killed by its shim, by its agent, or with them."""
+TOLD_TO_END = (128 + TERM, 128 + 2)
+"""Exit codes of programs that catch SIGTERM or SIGINT and end in order, as shells number them."""
 
-_BLOCK = re.compile(
-    r"time\s*:\s*(?P<time>\S+).*?rank\s*:\s*(?P<rank>\d+) \(local_rank: \d+\).*?exitcode\s*:\s*(?P<code>-?\d+)",
-    re.DOTALL,
-)
+
+class Stream(Struct, frozen=True):
+    """Everything that one process printed, as far as it was kept, and when it wrote last."""
+
+    text: str = ""
+    at: float = 0.0
+
+
+Streams = Mapping[tuple[str, int | None, int | None], Stream]
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """One rank's (or one worker's) end. `code` is the exit code, `signal` the signal; `ours` when Muster itself
-    ended it after the failure was known. `log` is the tail of its log."""
+    """One rank's (or one worker's) end; not a plain success. `order` breaks a tie in time; `ours`: Muster itself ended
+    it, after the failure was known or at the fence. `signal` None: it exited with `code`."""
 
     node: str
+    worker: str
     at: float
+    order: int = 0
     rank: int | None = None
     code: int | None = None
     signal: int | None = None
     oom: bool = False
     ours: bool = False
+    reading: Reading = Reading()
     log: str = ""
 
     @property
-    def reading(self) -> tuple[Signature, str] | None:
-        """What its log says: the kind and the line. Between an error of its own and the loss of its peers, the later
-        word counts; every other kind names a cause and outranks both."""
-        found = {
-            signature.kind: (position, signature, line) for position, signature, line in reversed(matches(self.log))
-        }
-        own, lost = found.get(Kind.USER_ERROR), found.get(Kind.VICTIM)
-        if own and lost:
-            del found[Kind.VICTIM if own[0] > lost[0] else Kind.USER_ERROR]
-        order = [signature.kind for signature in SIGNATURES]
-        best = min(found.values(), key=lambda item: order.index(item[1].kind), default=None)
-        return (best[1], best[2]) if best else None
-
-    @property
     def kind(self) -> Kind | None:
-        return self.reading[0].kind if self.reading else None
+        return self.reading.kind
 
     @property
     def line(self) -> str:
         """The line that names the cause, else the last one."""
-        if self.reading:
-            return self.reading[1]
+        if self.reading.line:
+            return self.reading.line
         lines = [line.strip() for line in self.log.splitlines() if line.strip()]
         return lines[-1][:300] if lines else ""
 
     @property
     def victim(self) -> bool:
-        """It ended because others did: ended by Muster, told to end, or it lost its peers."""
-        if self.ours or (self.signal == TERM):
+        """It ended because others did: told to end, ended by Muster, or it lost its peers. A runtime aborts when a
+        peer has gone, so SIGABRT with such words is a victim's, too; any other signal is an end of its own."""
+        if self.ours or self.signal in (TERM, PIPE) or self.code in TOLD_TO_END:
             return True
-        return self.kind is Kind.VICTIM and self.signal is None
+        return self.kind is Kind.PEERS and self.signal in (None, ABRT)
 
+    @property
+    def who(self) -> str:
+        return f"rank {self.rank} on {self.node}" if self.rank is not None else f"worker {self.worker} on {self.node}"
+
+    @property
     def how(self) -> str:
         if self.oom:
             return "was killed for want of memory"
         if self.signal:
             return f"was killed by {signal_name(self.signal)}"
-        return f"exited with {self.code}"
+        return "ended" if self.code is None else f"exited with {self.code}"
 
 
 def ends(case: FailureCase) -> list[End]:
     """All ends that are not a plain success, earliest first."""
-    logs = _logs(case.evidence)
-    found: list[End] = []
-    for worker in case.workers:
-        key = (worker.role, worker.index)
-        own = logs.get((*key, None), "")
-        last = max((exit_.at for exit_ in worker.exits), default=worker.ended_at or 0.0)
-        named = list(_launcher_ends(own, worker.node, logs, key, last))
-        for exit_ in worker.exits:
-            if exit_.code == 0 and not exit_.signal:
-                continue
-            if named and _is_launchers(exit_):
-                continue
-            log = logs.get((*key, exit_.rank), "") or own or _joined(logs, key)
-            fenced = worker.problem in NOT_ITS_OWN
-            found.append(_end(exit_, worker.node, BEFORE_ALL if fenced else case.attempt.stopping_at, log))
-        found += named
-    return sorted(found, key=lambda end: (end.at, end.rank if end.rank is not None else -1))
+    streams = _streams(case.evidence)
+    found = [end for worker in case.workers for end in _of_worker(case, worker, streams)]
+    return sorted(found, key=lambda end: (end.at, end.order, end.rank if end.rank is not None else -1))
 
 
-def _is_launchers(exit_: RankExit) -> bool:
-    return exit_.rank is None or (exit_.code or 0) > 0
+def culprit(found: Sequence[End]) -> End | None:
+    """The earliest end that nobody else caused; when all look like victims, the earliest of them. At the same time:
+    proof of the kernel, then what a launcher saw first, then signals, then a named cause, then a bare exit code."""
+    own = [end for end in found if not end.victim]
+    return min(own or found, key=lambda end: (end.at, not end.oom, end.order, _weight(end)), default=None)
 
 
-def _end(exit_: RankExit, node: str, stopping_at: float | None, log: str) -> End:
-    ours = stopping_at is not None and exit_.at >= stopping_at and exit_.signal in (TERM, KILL)
+def _weight(end: End) -> int:
+    return 0 if end.signal else 1 if end.kind else 2
+
+
+def _of_worker(case: FailureCase, worker: WorkerRecord, streams: Streams) -> Iterable[End]:
+    for exit_ in worker.exits:
+        if exit_.code == 0 and not exit_.signal:
+            continue
+        rank = exit_.rank
+        if rank is None and worker.template.ranks == 1:
+            rank = worker.template.first_rank
+        own = _stream(streams, worker, exit_.rank)
+        named = list(_launched(worker, exit_, own, streams)) or list(_silently(worker, exit_, streams))
+        if named:
+            yield from named
+            continue
+        stream = own if own.text else _all_of(streams, worker) if rank is None else _stream(streams, worker, rank)
+        yield _end(case, worker, exit_, rank, stream)
+
+
+def _end(case: FailureCase, worker: WorkerRecord, exit_: RankExit, rank: int | None, stream: Stream) -> End:
+    reading = read(stream.text)
     return End(
-        node=node, at=exit_.at, rank=exit_.rank, code=exit_.code, signal=exit_.signal, oom=exit_.oom, ours=ours, log=log
+        node=worker.node,
+        worker=f"{worker.role}-{worker.index}",
+        at=exit_.at,
+        rank=rank,
+        code=None if exit_.signal else exit_.code,
+        signal=exit_.signal or None,
+        oom=exit_.oom,
+        ours=_ours(case, worker, exit_, reading),
+        reading=reading,
+        log=stream.text,
     )
 
 
-def _logs(evidence: Iterable[Evidence]) -> dict[tuple[str, int | None, int | None], str]:
-    """The newest tail of each stream: (role, worker, rank) to text."""
-    found: dict[tuple[str, int | None, int | None], tuple[float, str]] = {}
+def _ours(case: FailureCase, worker: WorkerRecord, exit_: RankExit, reading: Reading) -> bool:
+    """The shim kills at the fence, and after the grace that follows its SIGTERM; a program may answer that with an
+    exit code. Node and controller clocks may differ a little, so a kill within the grace is not called ours."""
+    if worker.problem in NOT_ITS_OWN and exit_.signal in (KILL, TERM):
+        return True
+    stopping = case.attempt.stopping_at
+    if stopping is None or exit_.at < stopping:
+        return False
+    if exit_.signal == KILL:
+        return not exit_.oom and exit_.at >= stopping + worker.grace / 2
+    return exit_.signal == TERM or (not exit_.signal and reading.kind in (None, Kind.PEERS))
+
+
+def _launched(worker: WorkerRecord, exit_: RankExit, own: Stream, streams: Streams) -> Iterable[End]:
+    """The ranks that a launcher's summary names. Each is dated by its own last words where it had any, since the
+    launcher itself ends only after it has stopped the others."""
+    for order, failure in enumerate(failures(own.text, worker.template.first_rank)):
+        stream = _stream(streams, worker, failure.rank)
+        reading = read(stream.text or failure.traceback)
+        at = min(exit_.at, stream.at) if failure.root and reading.kind and stream.at else exit_.at
+        yield End(
+            node=worker.node,
+            worker=f"{worker.role}-{worker.index}",
+            at=at,
+            order=order,
+            rank=failure.rank,
+            code=failure.code if failure.code >= 0 else None,
+            signal=-failure.code if failure.code < 0 else None,
+            oom=exit_.oom and failure.code == -KILL,
+            ours=not failure.root and failure.code == -KILL,
+            reading=reading,
+            log=stream.text,
+        )
+
+
+def _silently(worker: WorkerRecord, exit_: RankExit, streams: Streams) -> Iterable[End]:
+    """A launcher that was stopped before it could say anything: ranks whose own logs name a cause."""
+    if exit_.rank is not None:
+        return
+    for rank in range(worker.template.first_rank, worker.template.first_rank + worker.template.ranks):
+        stream = _stream(streams, worker, rank)
+        reading = read(stream.text)
+        if reading.kind not in (None, Kind.PEERS):
+            yield End(
+                node=worker.node,
+                worker=f"{worker.role}-{worker.index}",
+                at=min(exit_.at, stream.at or exit_.at),
+                rank=rank,
+                reading=reading,
+                log=stream.text,
+            )
+
+
+def _streams(evidence: Iterable[Evidence]) -> Streams:
+    """(role, worker, rank) to its text: the newest tail of each file, stderr last, since errors are printed there."""
+    tails: dict[tuple[str, int | None, int | None], dict[str, Evidence]] = {}
     for item in evidence:
         if item.source is Source.LOG:
-            key = (item.role, item.worker, item.rank)
-            if key not in found or item.at >= found[key][0]:
-                found[key] = (item.at, item.text)
-    return {key: text for key, (_, text) in found.items()}
+            files = tails.setdefault((item.role, item.worker, item.rank), {})
+            name = str(item.data.get("stream", ""))
+            if name not in files or item.at >= files[name].at:
+                files[name] = item
+    return {key: _join(files) for key, files in tails.items()}
 
 
-def _joined(logs: dict[tuple[str, int | None, int | None], str], key: tuple[str, int]) -> str:
-    return "\n".join(text for (role, worker, _), text in sorted(logs.items(), key=repr) if (role, worker) == key)
+def _join(files: Mapping[str, Evidence]) -> Stream:
+    ordered = sorted(files.items(), key=lambda item: (item[0] == "stderr", item[1].at))
+    return Stream("\n".join(item.text for _, item in ordered), max(item.at for item in files.values()))
 
 
-def _launcher_ends(
-    text: str, node: str, logs: dict[tuple[str, int | None, int | None], str], key: tuple[str, int], at: float
-) -> Iterable[End]:
-    """The ranks that torchrun's summary names, dated by torchrun's own end: its times are local and without a zone."""
-    for block in _BLOCK.finditer(text):
-        rank, code = int(block["rank"]), int(block["code"])
-        yield End(
-            node=node,
-            at=at,
-            rank=rank,
-            code=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
-            log=logs.get((*key, rank), ""),
-        )
+def _stream(streams: Streams, worker: WorkerRecord, rank: int | None) -> Stream:
+    return streams.get((worker.role, worker.index, rank), Stream())
+
+
+def _all_of(streams: Streams, worker: WorkerRecord) -> Stream:
+    parts = [streams[key] for key in sorted(streams, key=repr) if key[:2] == (worker.role, worker.index)]
+    return Stream("\n".join(part.text for part in parts), max((part.at for part in parts), default=0.0))
 
 
 def signal_name(number: int) -> str:
@@ -148,6 +213,7 @@ def signal_name(number: int) -> str:
 
 
 _SIGNALS = {
-    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
-    11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ",
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+    9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+    24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
 }  # fmt: skip

@@ -2,8 +2,9 @@
 
 import pytest
 
-from controller.records import CheckpointRecord, ResumePoint
-from controller.recovery.checkpoints import choose, redone_steps
+from controller.records import CheckpointRecord, ResumePoint, Verdict
+from controller.recovery.checkpoints import choose, redone_steps, spoiled
+from tests.makers import make_attempt, make_job
 
 
 def stock(*items):
@@ -48,3 +49,23 @@ def test_choice(items, want):
 )
 def test_steps_done_twice(last, resume, want):
     assert redone_steps(last, ResumePoint(path="/c", step=resume) if resume is not None else None) == want
+
+
+def test_a_checkpoint_from_which_an_attempt_could_not_start_is_passed_over():
+    job = make_job()
+    broken = make_attempt(
+        job,
+        resume=ResumePoint(path="/c/step-20", step=20),
+        verdict=Verdict(category="checkpoint_corrupt", action="previous_checkpoint", why="w"),
+    )
+    fine = make_attempt(
+        job,
+        2,
+        resume=ResumePoint(path="/c/step-10", step=10),
+        verdict=Verdict(category="crash", action="restart", why="w"),
+    )
+    avoid = spoiled([broken, fine, make_attempt(job, 3)])
+    assert avoid == {"/c/step-20"}
+    chosen = choose(stock(("/c/step-10", 10, True), ("/c/step-20", 20, True)), directory="/c", avoid=avoid)
+    assert chosen is not None
+    assert chosen.path == "/c/step-10"

@@ -1,67 +1,14 @@
 """Verdicts: who was at fault, and the cheapest action that works."""
 
-import msgspec
 import pytest
 
-from controller.records import Verdict
-from controller.recovery.decide import decide
 from controller.recovery.outcome import outcome
-from controller.recovery.types import FailureCase
-from muster.evidence import Evidence, Source
 from muster.protocol import RankExit
 from muster.reasons import End, Held
-from muster.states import AttemptPhase, JobPhase, WorkerPhase
-from tests.makers import NOW, make_attempt, make_job, make_node, make_worker
+from muster.states import JobPhase, WorkerPhase
+from tests.makers import NOW
+from tests.recovery.case import STOPPED, Case
 from tests.recovery.logs import lost_peer, raised, torchrun_summary
-
-STOPPED = NOW + 10
-
-
-class Case:
-    """Two workers on n0 and n1, each with one rank unless a launcher's log says otherwise."""
-
-    def __init__(self, *, best_step=None, last_step=None, restarts=0, **recovery):
-        self.job = make_job(spec={"workers": 2, "recovery": recovery}, best_step=best_step, restarts=restarts)
-        self.attempt = make_attempt(self.job, 3, phase=AttemptPhase.STOPPING, stopping_at=STOPPED, last_step=last_step)
-        self.workers = [
-            make_worker(self.attempt, i, phase=WorkerPhase.EXITED, exits=(RankExit(process=0, rank=i, code=0, at=NOW),))
-            for i in (0, 1)
-        ]
-        self.evidence = []
-        self.history = []
-
-    def worker(self, index, **changes):
-        self.workers[index] = msgspec.structs.replace(self.workers[index], **changes)
-        return self
-
-    def ends(self, index, code=None, signal=None, at=NOW, oom=False, rank="own"):
-        rank = index if rank == "own" else rank
-        return self.worker(index, exits=(RankExit(process=0, rank=rank, code=code, signal=signal, at=at, oom=oom),))
-
-    def log(self, index, text, rank="own"):
-        rank = index if rank == "own" else rank
-        self.evidence.append(Evidence(source=Source.LOG, at=NOW, role="worker", worker=index, rank=rank, text=text))
-        return self
-
-    def before(self, verdict, **changes):
-        number = self.attempt.number - 1 - len(self.history)
-        self.history.append(
-            make_attempt(self.job, number, phase=AttemptPhase.ENDED, verdict=verdict, reason=End.RANK_FAILED, **changes)
-        )
-        return self
-
-    def build(self):
-        return FailureCase(
-            job=self.job,
-            attempt=self.attempt,
-            workers=tuple(self.workers),
-            nodes={name: make_node(name) for name in ("n0", "n1")},
-            evidence=tuple(self.evidence),
-            history=tuple(self.history),
-        )
-
-    def decide(self):
-        return decide(self.build(), NOW + 20)
 
 
 def test_a_killed_rank_is_the_culprit_and_the_gang_restarts_in_place():
@@ -199,34 +146,9 @@ def test_what_an_agent_could_not_start(problem, action, end, phase):
     assert "worker-1 on n1" in verdict.why
 
 
-def test_an_unrecognised_end_restarts_once_and_stops_at_the_second_without_progress():
-    first = Case().ends(0, code=3).log(0, "step failed at 0x7f12 pid 991\n").decide()
-    assert first.action == "restart"
-    second = Case().ends(0, code=3).log(0, "step failed at 0x9a00 pid 1204\n").before(first).decide()
-    assert (second.category, second.action) == ("no_progress", "fail")
-
-
-def test_progress_between_two_equal_ends_earns_another_try():
-    first = Case().ends(0, code=3).log(0, "odd\n").decide()
-    verdict = Case(best_step=10, last_step=20).ends(0, code=3).log(0, "odd\n").before(first).decide()
-    assert verdict.action == "restart"
-
-
-def test_the_limit_of_no_progress_is_the_jobs_to_set():
-    first = Case().ends(0, code=3).log(0, "odd\n").decide()
-    case = Case(noProgressLimit=3).ends(0, code=3).log(0, "odd\n").before(first)
-    assert case.decide().action == "restart"
-    assert case.before(first).decide().action == "fail"
-
-
-def test_other_kinds_of_ends_do_not_count_as_the_same():
-    first = Case().ends(0, signal=9).decide()
-    assert Case().ends(0, code=3).log(0, "odd\n").before(first).decide().action == "restart"
-
-
 def test_a_spent_budget_fails_and_says_both():
     verdict = Case(restarts=5, maxRestarts=5).ends(0, signal=9).decide()
-    assert (verdict.category, verdict.action) == ("budget_spent", "fail")
+    assert (verdict.category, verdict.action) == ("crash", "fail")
     assert "SIGKILL" in verdict.why
     assert "maxRestarts" in verdict.why
 
@@ -237,17 +159,194 @@ def test_nothing_known_still_gives_a_reason():
     assert verdict.why
 
 
-def test_every_action_has_a_fate():
-    for action in (
-        "record",
-        "retry",
+def test_no_restart_is_allowed_when_the_budget_is_zero():
+    verdict = Case(maxRestarts=0).ends(0, signal=9).decide()
+    assert verdict.action == "fail"
+    assert "maxRestarts is 0" in verdict.why
+
+
+def test_a_lost_node_keeps_its_end_when_the_budget_is_spent():
+    case = Case(restarts=1, maxRestarts=1).worker(0, phase=WorkerPhase.LOST, exits=())
+    verdict = case.decide()
+    assert (verdict.action, outcome(verdict, case.build()).end) == ("fail", End.NODE_LOST)
+
+
+def test_success_is_terminal_even_when_a_node_is_lost_after_its_ranks_had_ended():
+    case = Case().worker(0, phase=WorkerPhase.LOST)
+    verdict = case.decide()
+    follows = outcome(verdict, case.build())
+    assert (verdict.action, follows.end, follows.next) == ("record", End.SUCCEEDED, JobPhase.SUCCEEDED)
+
+
+def test_a_lost_node_with_one_rank_not_yet_done_is_no_success():
+    case = Case().worker(0, phase=WorkerPhase.LOST)
+    template = case.workers[0].template
+    case.worker(0, template=type(template)(framework="command", processes=(("true",), ("true",)), ranks=2))
+    assert case.decide().category == "node_lost"
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(6, "SIGABRT"), (7, "SIGBUS"), (9, "SIGKILL"), (11, "SIGSEGV"), (4, "SIGILL"), (63, "63")]
+)
+def test_a_rank_that_a_signal_ended_restarts_in_place(number, name):
+    case = Case().ends(1, signal=number)
+    verdict = case.decide()
+    assert (verdict.category, verdict.action, verdict.culprit_rank) == ("crash", "restart", 1)
+    assert name in verdict.why
+    assert outcome(verdict, case.build()).preferred == ("n0", "n1")
+
+
+def test_an_abort_of_a_runtime_that_lost_its_peer_is_a_victims():
+    abort = "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [Rank 0] Watchdog caught collective operation timeout\n"
+    verdict = Case().ends(0, signal=6, at=NOW - 1).log(0, abort).ends(1, signal=11, at=NOW).decide()
+    assert verdict.culprit_rank == 1
+
+
+def test_a_broken_pipe_is_a_victims():
+    verdict = Case().ends(0, signal=13, at=NOW - 1).ends(1, code=5, at=NOW).decide()
+    assert verdict.culprit_rank == 1
+
+
+def test_a_program_that_answers_the_stop_with_an_exit_code_of_its_own_is_no_culprit():
+    case = Case().ends(0, code=1).log(0, lost_peer(0)).ends(1, code=1, at=STOPPED + 1).log(1, "saving and leaving\n")
+    assert case.decide().culprit_rank == 0
+
+
+@pytest.mark.parametrize("code", [143, 130])
+def test_exit_codes_of_those_who_were_told_to_end_are_victims(code):
+    assert Case().ends(0, code=code, at=NOW - 1).ends(1, code=3, at=NOW).decide().culprit_rank == 1
+
+
+def test_a_kill_is_the_culprits_own_although_its_nodes_clock_is_a_little_ahead():
+    case = Case().ends(1, signal=9, at=STOPPED + 0.5).ends(0, code=1, at=NOW).log(0, lost_peer(0))
+    assert case.decide().culprit_rank == 1
+
+
+def test_a_kill_after_the_grace_is_musters():
+    case = Case().ends(1, signal=9, at=STOPPED + 30).ends(0, code=1, at=NOW).log(0, lost_peer(0))
+    assert (case.decide().culprit_rank, case.decide().category) == (0, "collective")
+
+
+def test_the_named_cause_of_a_rank_outranks_a_silent_rank_of_the_same_instant():
+    verdict = Case().ends(0, code=1).ends(1, code=1).log(1, raised(1)).decide()
+    assert (verdict.culprit_rank, verdict.category) == (1, "user_error")
+
+
+def test_proof_of_the_kernel_outranks_everything_of_the_same_instant():
+    verdict = Case().ends(0, signal=11).ends(1, signal=9, oom=True).decide()
+    assert (verdict.culprit_rank, verdict.category) == (1, "host_oom")
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "usage: train.py [-h] [--lr LR]\ntrain.py: error: argument --lr: invalid float value: 'fast'\n",
+        "Usage: train [OPTIONS]\nTry 'train --help' for help.\n\nError: No such option: --lrr\n",
+    ],
+)
+def test_an_argument_parsers_refusal_is_the_users(usage):
+    verdict = Case().ends(0, code=2).log(0, usage).decide()
+    assert (verdict.category, verdict.action) == ("user_error", "fail")
+    assert "rror: " in verdict.why
+
+
+def test_exit_code_2_without_a_usage_message_says_nothing():
+    assert Case().ends(0, code=2).log(0, "odd\n").decide().action == "restart"
+
+
+def test_what_a_rank_printed_to_stdout_last_does_not_hide_its_traceback_on_stderr():
+    case = Case().ends(0, code=1)
+    case.log(0, raised(0), stream="stderr", at=NOW - 2).log(0, "epoch 3\nflushed late\n", stream="stdout", at=NOW - 1)
+    assert case.decide().category == "user_error"
+
+
+def test_of_one_file_only_the_newest_tail_counts():
+    case = Case().ends(0, code=1).log(0, raised(0), at=NOW - 9).log(0, lost_peer(0), at=NOW)
+    assert case.decide().category == "collective"
+
+
+KINDS = [
+    ("OSError: [Errno 28] No space left on device", "hold", None),
+    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.", "fail", "smaller batch"),
+    (
+        "OutOfMemoryError: CUDA out of memory. GPU 0 has 90 GiB. Process 71 has 71.62 GiB memory in use.",
         "restart",
-        "replace",
-        "drain",
-        "hold",
+        None,
+    ),
+    ("MemoryError", "restart", None),
+    (
+        "RuntimeError: DataLoader worker (pid 5) is killed by signal: Bus error. out of shared memory",
         "fail",
-        "previous_checkpoint",
-        "original_world_size",
+        "/dev/shm",
+    ),
+    ("OSError: [Errno 98] Address already in use", "retry", None),
+    ("RuntimeError: PytorchStreamReader failed reading zip archive", "previous_checkpoint", None),
+    ("RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for w", "fail", "world size"),
+    ("OSError: [Errno 116] Stale file handle", "restart", None),
+    ("OSError: [Errno 5] Input/output error: '/data/x'", "restart", None),
+    ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "replace", None),
+    ("RuntimeError: CUDA error: an illegal memory access was encountered", "restart", None),
+    ("RuntimeError: CUDA error: device-side assert triggered", "fail", None),
+    ("RuntimeError: Detected mismatch between collectives on ranks", "fail", None),
+    ("AssertionError: found NaN in local grad norm in backward pass", "restart", None),
+    ("RuntimeError: The size of tensor a (3) must match the size of tensor b (4)", "fail", None),
+    ("RuntimeError: something nobody has seen", "restart", None),
+]
+
+
+@pytest.mark.parametrize(("line", "action", "advice"), KINDS, ids=[line[:40] for line, _, _ in KINDS])
+def test_kinds_of_causes_lead_to_their_actions(line, action, advice):
+    log = f'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    step()\n{line}\n'
+    verdict = Case().ends(0, code=1).log(0, log).decide()
+    assert verdict.action == action
+    assert verdict.why.startswith("rank 0 on n0")
+    assert line.partition("\n")[0][:60] in verdict.why
+    assert advice is None or advice in verdict.why
+
+
+def test_a_faulty_device_names_its_node_and_the_next_attempt_goes_without_it():
+    case = Case().ends(1, code=1).log(1, "RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    verdict = case.decide()
+    assert (verdict.culprit_nodes, verdict.node_at_fault) == (("n1",), True)
+    assert outcome(verdict, case.build()).excluded == ("n1",)
+
+
+def test_a_storage_failure_restarts_once_and_holds_the_second_time():
+    def case():
+        return Case().ends(0, code=1).log(0, "OSError: [Errno 116] Stale file handle\n")
+
+    first = case().decide()
+    again = case().before(first)
+    assert (first.action, again.decide().action) == ("restart", "hold")
+    assert outcome(again.decide(), again.build()).held_reason == Held.STORAGE
+
+
+def test_out_of_memory_after_new_steps_is_a_leak_and_restarts_again():
+    first = Case().ends(0, signal=9, oom=True).decide()
+    case = Case(best_step=10, last_step=20).ends(0, signal=9, oom=True).before(first, last_step=10)
+    assert case.decide().action == "restart"
+
+
+def test_what_was_seen_of_a_lost_node_is_quoted():
+    case = Case().worker(0, phase=WorkerPhase.LOST, exits=())
+    verdict = case.node_says(0, "node n0 stopped renewing its lease").decide()
+    assert verdict.decided_by == ("node n0 stopped renewing its lease",)
+    assert "worker-0" in verdict.why
+
+
+def test_every_verdict_says_what_is_done_in_one_sentence():
+    for case in (
+        Case().ends(0, signal=9),
+        Case().ends(0, code=1).log(0, raised(0)),
+        Case().worker(1, problem="VANISHED"),
     ):
-        follows = outcome(Verdict(category="x", action=action, why="because"), Case().build())
-        assert follows.next in (JobPhase.RECOVERING, JobPhase.SUSPENDED, JobPhase.FAILED)
+        verdict = case.decide()
+        assert "; " in verdict.why
+        assert "\n" not in verdict.why
+        assert not verdict.why.endswith((";", "."))
+
+
+def test_two_processes_of_one_worker_are_told_apart_by_their_ranks():
+    exits = (RankExit(process=0, rank=0, code=0, at=NOW), RankExit(process=1, rank=1, signal=11, at=NOW))
+    verdict = Case().worker(0, exits=exits).decide()
+    assert verdict.culprit_rank == 1
