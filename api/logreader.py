@@ -112,7 +112,9 @@ class Cursor:
         return self._prefixed(rest + b"\n") if rest else b""
 
     def _prefixed(self, lines: bytes) -> bytes:
-        return b"".join(self._source.prefix + line for line in lines.splitlines(keepends=True))
+        """Carriage returns of progress bars do not end a line."""
+        prefix = self._source.prefix
+        return b"".join(prefix + line + b"\n" for line in lines[:-1].split(b"\n")) if lines else b""
 
 
 def _tail_at(file: BinaryIO, lines: int | None) -> int:

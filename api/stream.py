@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final, TypeVar
 
+import anyio
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -125,26 +126,11 @@ class Stream:
         first = await self._until_done(self._pools.reports, lambda: self._desired(outbox.node))
         outbox.post(Welcome(v=PROTOCOL, lease=self._here.settings.lease, generation=first.generation))
         outbox.want(first)
-        jobs: list[Awaitable[None]] = [
-            self._read(outbox),
-            self._write(outbox),
-            self._record(outbox),
-            self._append(outbox),
-            self._closing(outbox),
-        ]
-        tasks = [asyncio.ensure_future(job) for job in jobs]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            error = task.exception()
-            if isinstance(error, ValueError):
-                log.warning("a frame was not understood", node=outbox.node, error=str(error)[:500])
-            elif error is not None and not isinstance(error, WebSocketDisconnect | OSError | RuntimeError):
-                log.error("a stream failed", node=outbox.node, exc_info=error)
+        error = await _until_one_ends(self._read, self._write, self._record, self._append, self._closing, of=outbox)
+        if isinstance(error, ValueError):
+            log.warning("a frame was not understood", node=outbox.node, error=str(error)[:500])
+        elif error is not None and not isinstance(error, WebSocketDisconnect | OSError | RuntimeError):
+            log.error("a stream failed", node=outbox.node, exc_info=error)
         await self._refuse(outbox.farewell)
 
     def _desired(self, node: str) -> Desired:
@@ -220,3 +206,20 @@ class Stream:
             await self._socket.close(1008 if refused is not None else 1001)
         except (RuntimeError, WebSocketDisconnect, OSError):
             pass  # it is closed already
+
+
+async def _until_one_ends(*jobs: Callable[[Outbox], Awaitable[None]], of: Outbox) -> Exception | None:
+    """Run all until the first ends; what it raised."""
+    errors: list[Exception] = []
+    async with anyio.create_task_group() as group:
+
+        async def run(job: Callable[[Outbox], Awaitable[None]]) -> None:
+            try:
+                await job(of)
+            except Exception as error:
+                errors.append(error)
+            group.cancel_scope.cancel()
+
+        for job in jobs:
+            group.start_soon(run, job)
+    return errors[0] if errors else None

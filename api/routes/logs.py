@@ -111,16 +111,18 @@ async def _follow(
         cursors = await _off_loop(here, _cursors, here, attempt, wanted, tail)
     ended = here.clock.now() - attempt.ended_at if attempt.ended_at is not None else 0.0
     quiet_since = here.clock.boottime() - ended
+    caught_up = False
     while True:
         over = here.follower.stopped or await _off_loop(here, _is_over, here, attempt)
         new = await _off_loop(here, _news, cursors)
         now = here.clock.boottime()
         if new:
-            quiet_since = now
+            quiet_since = now if caught_up else quiet_since
             yield new
         elif here.follower.stopped or (over and now - quiet_since >= QUIET):
             break
         else:
+            caught_up = True
             await asyncio.sleep(PAUSE)
     yield b"".join(cursor.finish() for cursor in cursors)
 
