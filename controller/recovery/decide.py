@@ -65,7 +65,10 @@ def succeeded(scene: Scene) -> Verdict | None:
 
 
 def node_lost(scene: Scene) -> Verdict | None:
-    lost = [worker for worker in scene.case.workers if worker.phase is WorkerPhase.LOST]
+    lost = sorted(
+        (worker for worker in scene.case.workers if worker.phase is WorkerPhase.LOST),
+        key=lambda worker: (worker.role, worker.index),
+    )
     if not lost:
         return None
     nodes = tuple(sorted({worker.node for worker in lost}))
@@ -92,7 +95,7 @@ def vanished(scene: Scene) -> Verdict | None:
     gone = [worker for worker in scene.case.workers if worker.problem in ("VANISHED", "FENCED")]
     if not gone or (scene.culprit is not None and not scene.culprit.victim):
         return None
-    worker = gone[0]
+    worker = min(gone, key=lambda one: (one.role, one.index))
     what = (
         "lost its lease for the length of the fence and was stopped by its shim"
         if worker.problem == "FENCED"

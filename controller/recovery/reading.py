@@ -82,18 +82,19 @@ def ends(case: FailureCase) -> list[End]:
     """All ends that are not a plain success, earliest first."""
     streams = _streams(case.evidence)
     found = [end for worker in case.workers for end in _of_worker(case, worker, streams)]
-    return sorted(found, key=lambda end: (end.at, end.order, end.rank if end.rank is not None else -1))
+    return sorted(found, key=_when)
 
 
 def culprit(found: Sequence[End]) -> End | None:
     """The earliest end that nobody else caused; when all look like victims, the earliest of them. At the same time:
     proof of the kernel, then what a launcher saw first, then signals, then a named cause, then a bare exit code."""
     own = [end for end in found if not end.victim]
-    return min(own or found, key=lambda end: (end.at, not end.oom, end.order, _weight(end)), default=None)
+    return min(own or found, key=_when, default=None)
 
 
-def _weight(end: End) -> int:
-    return 0 if end.signal else 1 if end.kind else 2
+def _when(end: End) -> tuple[float, bool, int, int, int, str, int]:
+    weight = 0 if end.signal else 1 if end.kind else 2
+    return end.at, not end.oom, end.order, weight, -1 if end.rank is None else end.rank, end.worker, end.code or 0
 
 
 def _of_worker(case: FailureCase, worker: WorkerRecord, streams: Streams) -> Iterable[End]:
@@ -188,13 +189,13 @@ def _streams(evidence: Iterable[Evidence]) -> Streams:
         if item.source is Source.LOG:
             files = tails.setdefault((item.role, item.worker, item.rank), {})
             name = str(item.data.get("stream", ""))
-            if name not in files or item.at >= files[name].at:
+            if name not in files or (item.at, item.text) > (files[name].at, files[name].text):
                 files[name] = item
     return {key: _join(files) for key, files in tails.items()}
 
 
 def _join(files: Mapping[str, Evidence]) -> Stream:
-    ordered = sorted(files.items(), key=lambda item: (item[0] == "stderr", item[1].at))
+    ordered = sorted(files.items(), key=lambda item: (item[0] == "stderr", item[1].at, item[0]))
     return Stream("\n".join(item.text for _, item in ordered), max(item.at for item in files.values()))
 
 
