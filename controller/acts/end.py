@@ -11,7 +11,7 @@ from controller.recovery.types import FailureCase
 from controller.state.writing import Writer
 from muster.evidence import Source
 from muster.reasons import ENDS, Budget, End, Held
-from muster.states import AttemptPhase, JobPhase
+from muster.states import JOB_TERMINAL, AttemptPhase, JobPhase
 
 HISTORY = 20
 
@@ -110,33 +110,33 @@ def _end_by_verdict(
         ended_at=now,
         decided_at=now,
     )
-    w.insert_incident(
-        IncidentRecord(
-            uid=new_id(),
-            job_uid=job.uid,
-            namespace=job.namespace,
-            job_name=job.name,
-            attempt_uid=attempt.uid,
-            verdict=verdict,
-            opened_at=opened,
-            closed_at=now if follows.next is not JobPhase.RECOVERING else None,
-            cost=cost,
-        )
+    incident = IncidentRecord(
+        uid=new_id(),
+        job_uid=job.uid,
+        namespace=job.namespace,
+        job_name=job.name,
+        attempt_uid=attempt.uid,
+        verdict=verdict,
+        opened_at=opened,
+        closed_at=now if follows.next is not JobPhase.RECOVERING else None,
+        cost=cost,
     )
+    if follows.end is not End.SUCCEEDED:
+        w.insert_incident(incident)
     _job_goes_on(w, job, attempt, verdict, follows, now)
 
 
 def _job_goes_on(
     w: Writer, job: JobRecord, attempt: AttemptRecord, verdict: Verdict, follows: Outcome, now: float
 ) -> None:
-    finished = now if follows.next is JobPhase.FAILED else None
+    finished = now if follows.next in JOB_TERMINAL else None
     progressed = _best(job, attempt) != job.best_step
     counts = ENDS[follows.end] is not Budget.NONE and follows.next is JobPhase.RECOVERING
     if follows.next is not job.phase:
         w.move_job(job.uid, follows.next)
     job = w.patch_job(
         job.uid,
-        reason=follows.held_reason or (str(follows.end) if finished else ""),
+        reason=follows.held_reason or (str(follows.end) if follows.next is JobPhase.FAILED else ""),
         message=verdict.why,
         attempt_uid=None,
         best_step=_best(job, attempt),
@@ -148,10 +148,10 @@ def _job_goes_on(
         finished_at=finished,
         recovering_since=now if follows.next is JobPhase.RECOVERING else None,
     )
-    job_event(w, job, str(follows.end), verdict.why, now, level="warning")
-    event = {JobPhase.FAILED: "failed", JobPhase.SUSPENDED: "held", JobPhase.RECOVERING: "restarted"}.get(follows.next)
-    if event:
-        notify(w, job, event, now=now, message=verdict.why)
+    done = follows.next is JobPhase.SUCCEEDED
+    job_event(w, job, str(follows.end), verdict.why, now, level="normal" if done else "warning")
+    event = {**_NOTIFIED, JobPhase.SUSPENDED: "held", JobPhase.RECOVERING: "restarted"}[follows.next]
+    notify(w, job, event, now=now, message=verdict.why)
 
 
 def _case(w: Writer, job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord]) -> FailureCase:

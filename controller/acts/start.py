@@ -8,7 +8,7 @@ from controller.launch.ports import NoPorts, choose_block, ports_needed
 from controller.launch.render import render
 from controller.launch.types import LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord, NodeRecord, WorkerRecord
-from controller.recovery.checkpoints import choose, redone_steps
+from controller.recovery.checkpoints import choose, redone_steps, spoiled
 from controller.scheduling.types import Start, WorkerPlacement
 from controller.state.writing import Writer
 from muster.launch import LaunchTemplate
@@ -161,7 +161,9 @@ def _usable(nodes: Sequence[NodeRecord | None]) -> bool:
 def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], str], now: float) -> AttemptRecord:
     earlier = [attempt for attempt in w.attempts(job.uid) if attempt.scope == start.scope]
     checkpoint = job.spec.get("checkpoint")
-    resume = choose(w.checkpoints(job.uid), directory=checkpoint["directory"]) if checkpoint else None
+    resume = None
+    if checkpoint:
+        resume = choose(w.checkpoints(job.uid), directory=checkpoint["directory"], avoid=spoiled(earlier))
     last_step = max((step for attempt in earlier if (step := attempt.last_step) is not None), default=None)
     return AttemptRecord(
         uid=new_id(),
