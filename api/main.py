@@ -52,8 +52,8 @@ def main() -> int:
 
 def serve(settings: Settings, listener: socket.socket) -> int:
     """Until a signal. The exit code."""
-    app = create_app(settings)
     try:
+        app = create_app(settings)
         prepare(app.state.services)
     except (StoreError, BadSecret, OSError) as error:
         return _fail(str(error), 1)
