@@ -67,6 +67,7 @@ def test_the_sdk_has_no_dependencies_unless_asked(sdk: zipfile.ZipFile) -> None:
 def test_the_cluster_holds_its_rooms_with_their_data_and_no_tests(cluster: zipfile.ZipFile) -> None:
     assert content(cluster) == tracked(*ROOMS)
     assert {name.partition("/")[0] for name in content(cluster)} == set(ROOMS)
+    assert any("/migrations/" in name for name in content(cluster))
 
 
 def test_the_cluster_brings_the_same_version_of_the_sdk(cluster: zipfile.ZipFile) -> None:
