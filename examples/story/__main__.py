@@ -82,7 +82,7 @@ def end(cluster: Cluster, tell: Narrator) -> None:
 
 
 def invite(cluster: Cluster) -> None:
-    print(f"""The cluster is still up at {cluster.url} (docs: {cluster.url}/docs). Try:
+    print(f"""The cluster is still up at {cluster.url} (every call: {cluster.url}/openapi.json). Try:
 
     export MUSTER_DATA_DIR='{cluster.data}'
     ./run muster get nodes
