@@ -1,7 +1,6 @@
 """`python -m api.main`: the API server. Settings come from the environment (docs/architecture.md)."""
 
 import contextlib
-import logging
 import signal
 import socket
 import sys
@@ -13,6 +12,7 @@ import uvicorn
 from api.app import create_app, prepare, stop_streams
 from api.credentials import BadSecret
 from api.settings import Settings, from_environment
+from controller import logs
 from controller.state import StoreError
 
 log = structlog.get_logger("muster.api")
@@ -41,7 +41,7 @@ def main() -> int:
         settings = from_environment()
     except ValueError as error:
         return _fail(str(error), 2)
-    configure_logging(settings.log_level)
+    logs.configure(settings.log_level)
     try:
         listener = listen(settings.host, settings.port)
     except OSError as error:
@@ -86,20 +86,6 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def configure_logging(level: str) -> None:
-    """Lines for people on stderr, ours and those of libraries alike; tracebacks without decoration, which is slow."""
-    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
-    logging.basicConfig(
-        stream=sys.stderr, level=max(number, logging.WARNING), format="%(asctime)s %(name)s %(message)s"
-    )
-    render = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(
-        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper("iso", utc=True), render],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def _fail(message: str, code: int) -> int:

@@ -12,6 +12,7 @@ from types import FrameType
 
 import structlog
 
+from controller import logs
 from controller.executors.agents import AgentsExecutor
 from controller.executors.base import Executor
 from controller.loop import Loop
@@ -129,12 +130,12 @@ class Controller:
 
 
 def main() -> int:
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         settings = from_environment()
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 2
+    logs.configure(settings.log_level)
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     controller = Controller(settings, clock=SystemClock(), new_id=new_id, holder=holder)
 

@@ -20,6 +20,7 @@ from celery import Celery
 from celery.exceptions import WorkerShutdown
 from celery.worker import WorkController
 
+from controller import logs
 from controller.settings import Settings, from_environment
 from controller.state.store import Store, open_store
 from controller.tasks.app import TASKS, make_app
@@ -90,8 +91,7 @@ def main() -> int:
 
 def _log_to_stderr(settings: Settings) -> None:
     """Celery's own words go the same way as ours, from warnings up: it has much to say."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s [%(levelname)s] %(message)s")
+    logs.configure(settings.log_level)
     if settings.log_level == "debug":
         logging.getLogger("celery").setLevel(logging.DEBUG)
 
