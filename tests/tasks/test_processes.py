@@ -117,7 +117,7 @@ def test_redis_restarted_and_emptied_loses_nothing_and_the_worker_stays(
     receiver: Start,
 ) -> None:
     hook = receiver(200)
-    sender = Sender(box, redis_url, system_clock, visibility=0.5)
+    sender = Sender(box, redis_url, system_clock, visibility=5.0)
     worker = new_worker()
     sender.until(sender.promise(hook.url, "before").id, "done")
     redis.end()
