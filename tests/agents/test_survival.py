@@ -115,13 +115,13 @@ def test_a_shim_killed_at_the_barrier_is_replaced(api: FakeApi, agent: AgentProc
 
 
 def test_the_fence_kills_the_ranks_of_a_node_whose_agent_is_dead(api: FakeApi, agent: AgentProcess) -> None:
-    run(api, make_assignment("w1", "trap '' TERM; while :; do sleep 0.05; done", fence=1.5))
+    run(api, make_assignment("w1", "trap '' TERM; while :; do sleep 0.05; done", fence=4.0))
     api.reaches("Running")
     agent.kill()
     last = api.renewals[-1].sent
     fenced = agent.event("fenced")
     dead = agent.event("dead")
-    assert fenced["t"] >= last + 1.5 - 0.25  # the last one that was acknowledged may be the one before
+    assert fenced["t"] >= last + 4.0 - 0.25  # the last one that was acknowledged may be the one before
     assert dead["exits"][0]["signal"] == signal.SIGKILL
     agent.start()
     assert api.reaches("Exited").problem == "FENCED"
