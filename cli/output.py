@@ -14,7 +14,7 @@ FORMATS: Final = ("table", "wide", "json", "yaml", "name")
 
 _GOOD: Final = frozenset({"Running", "Ready", "Succeeded", "ok", "yes"})
 _BAD: Final = frozenset({"Failed", "Lost", "FAIL", "no", "warning"})
-_WAITING: Final = frozenset({"Queued", "Starting", "Recovering", "Unknown", "Stopping", "note", "Suspended"})
+_WAITING: Final = frozenset({"Queued", "Starting", "Recovering", "Unknown", "Stopping", "warn", "Suspended"})
 _PLAIN: Final = str.maketrans("●│├└─·×→–…", "o||`-.x>-~")
 
 

@@ -9,82 +9,55 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from cli.up.filesystem import existing, filesystem_of, is_network, mounts
 from cli.up.layout import Layout
-from cli.up.supervisor import CannotStart
+from cli.up.refusal import CannotStart
 
-REMOTE: Final = frozenset(
-    {
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "9p",
-        "afs",
-        "ceph",
-        "lustre",
-        "beegfs",
-        "gpfs",
-        "fuse.sshfs",
-        "fuse.s3fs",
-        "glusterfs",
-        "fuse.glusterfs",
-    }
-)
 LOWEST_FREE: Final = 64 * 2**20
-
-
-def filesystem_of(path: Path, mounts: str) -> str:
-    """The file-system type below `path`, read from the text of /proc/mounts (see proc_pid_mounts(5))."""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        point = fields[1].encode().decode("unicode_escape")
-        inside = point == "/" or str(path) == point or str(path).startswith(point + "/")
-        if inside and len(point) >= len(best):
-            best, kind = point, fields[2]
-    return kind
+ANOTHER: Final = "choose another with --data-dir"
 
 
 def prepare_folder(folder: Path) -> Layout:
-    """Make the data directory and make sure that it can hold a cluster. Raises CannotStart."""
+    """Make the data directory and make sure that it can hold a cluster. Raises CannotStart, and has made nothing when
+    the file system is the reason."""
+    kind = filesystem_of(existing(folder).resolve(), mounts())
+    if is_network(kind):
+        raise CannotStart(
+            f"the data directory {folder} is on {kind}, a file system of the network, on which SQLite may lose data",
+            hint="choose a folder on a local disk with --data-dir",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = folder.resolve()
-        probe = folder / ".probe"
+        probe = folder / f".probe-{os.getpid()}"
         probe.write_bytes(b"muster")
         probe.unlink()
+        stat = os.statvfs(folder)
     except OSError as error:
-        raise CannotStart(
-            f"the data directory {folder} cannot be used: {error.strerror}; choose another with --data-dir"
-        ) from None
-    kind = filesystem_of(folder, Path("/proc/mounts").read_text(errors="replace"))
-    if kind in REMOTE:
-        raise CannotStart(
-            f"the data directory {folder} is on {kind}, a file system of the network, on which SQLite may lose data; "
-            "choose a local one with --data-dir"
-        )
-    stat = os.statvfs(folder)
+        raise CannotStart(f"the data directory {folder} cannot be used: {error.strerror}", hint=ANOTHER) from None
     if stat.f_bavail * stat.f_frsize < LOWEST_FREE:
-        raise CannotStart(
-            f"less than {LOWEST_FREE // 2**20} MiB are free in {folder}; make room or choose another with --data-dir"
-        )
+        raise CannotStart(f"less than {LOWEST_FREE // 2**20} MiB are free in {folder}", hint=f"make room, or {ANOTHER}")
     return Layout(folder)
 
 
 def take_lock(layout: Layout) -> int:
     """The lock of this data directory, held until the process ends. Raises CannotStart naming who has it."""
-    lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CannotStart(f"{layout.lock} cannot be opened: {error.strerror}", hint=ANOTHER) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         owner = os.pread(lock, 32, 0).decode(errors="replace") or "unknown"
         os.close(lock)
         raise CannotStart(
-            f"a cluster is already running in {layout.folder} (pid {owner}); end it with `muster down`, or choose another --data-dir"
+            f"a cluster is already running in {layout.folder} (pid {owner})",
+            hint=f"end it with `muster down --data-dir {layout.folder}`, or {ANOTHER}",
         ) from None
+    except OSError as error:
+        os.close(lock)
+        raise CannotStart(f"{layout.lock} cannot be locked: {error.strerror}", hint=ANOTHER) from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
@@ -99,12 +72,30 @@ def free_port(host: str, port: int) -> int:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise CannotStart(
-                    f"port {port} on {host} is in use by another program; choose another with --port (0 takes a free one)"
+                    f"port {port} on {host} is in use by another program",
+                    hint="choose another with --port (0 takes a free one)",
                 ) from None
             raise CannotStart(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose others with --host and --port"
+                f"cannot listen on {host}:{port}: {error.strerror}", hint="choose others with --host and --port"
             ) from None
         return int(probe.getsockname()[1])
+
+
+def check_devices(text: str) -> str:
+    """`text` when every agent will take it as its virtual devices, e.g. `h100:8` or `h100:4,a100:4`. Raises CannotStart:
+    said once here, not by each agent's death."""
+    from muster.accelerators import accelerator
+
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        name, _, count = part.partition(":")
+        if not (count.isascii() and count.isdigit()) or not 1 <= int(count) <= 1024:
+            raise CannotStart(f"--devices {text}: expected TYPE:COUNT, found {part!r}", hint="for example h100:8")
+        try:
+            accelerator(name)
+        except KeyError as error:
+            message, _, hint = str(error.args[0]).partition("; ")
+            raise CannotStart(f"--devices {text}: {message}", hint=hint or "for example h100:8") from None
+    return text
 
 
 def redis_binary() -> Path | None:

@@ -1,21 +1,18 @@
 """`muster up`."""
 
-import json
 import os
 import secrets
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from cli.up.checks import free_port, prepare_folder, redis_binary, take_lock
+from cli.up.checks import check_devices, free_port, prepare_folder, redis_binary, take_lock
 from cli.up.layout import default_folder
 from cli.up.parts import Plan, parts
-from cli.up.supervisor import CannotStart, Supervisor
+from cli.up.readiness import readiness
+from cli.up.supervisor import Supervisor
 
 DEFAULT_PORT = 7878
 
@@ -45,25 +42,22 @@ DEFAULT_PORT = 7878
 )
 def up(data_dir: Path | None, host: str, port: int, agents: int, devices: str, nodes_per_leaf: int) -> None:
     """Start an embedded cluster in the foreground: the processes of production, on this machine, as you."""
-    try:
-        layout = prepare_folder(data_dir.absolute() if data_dir else default_folder())
-        lock = take_lock(layout)
-        plan = Plan(
-            layout=layout,
-            host=host,
-            port=free_port(host, port),
-            agents=agents,
-            devices=devices,
-            nodes_per_leaf=nodes_per_leaf,
-            redis_binary=redis_binary(),
-            redis_port=free_port("127.0.0.1", 0),
-            redis_password=secrets.token_urlsafe(24),
-        )
-        _run(plan)
-        os.close(lock)
-    except CannotStart as error:
-        _say(f"error: {error}")
-        sys.exit(1)
+    check_devices(devices)
+    layout = prepare_folder(data_dir.absolute() if data_dir else default_folder())
+    lock = take_lock(layout)
+    plan = Plan(
+        layout=layout,
+        host=host,
+        port=free_port(host, port),
+        agents=agents,
+        devices=devices,
+        nodes_per_leaf=nodes_per_leaf,
+        redis_binary=redis_binary(),
+        redis_port=free_port("127.0.0.1", 0),
+        redis_password=secrets.token_urlsafe(24),
+    )
+    _run(plan)
+    os.close(lock)
 
 
 def _run(plan: Plan) -> None:
@@ -80,26 +74,9 @@ def _run(plan: Plan) -> None:
         "startedAt": datetime.now(UTC).isoformat(timespec="seconds"),
         "nodes": plan.nodes(),
     }
-    supervisor = Supervisor(plan.layout, parts(plan), about=about, say=_say, ready=_readiness(plan))
+    supervisor = Supervisor(plan.layout, parts(plan), about=about, say=_say, ready=readiness(plan))
     supervisor.run(lambda seconds: _welcome(plan, seconds))
     _say("stopped; nothing is left running")
-
-
-def _readiness(plan: Plan) -> Callable[[], bool]:
-    """True once the API lists every node as Ready."""
-
-    def ready() -> bool:
-        try:
-            token = plan.layout.token.read_text().strip()
-            request = urllib.request.Request(f"{plan.url}/api/v1/nodes", headers={"Authorization": f"Bearer {token}"})
-            with urllib.request.urlopen(request, timeout=2) as answer:
-                items = json.load(answer)["items"]
-        except (OSError, ValueError, KeyError, urllib.error.URLError):
-            return False
-        there = {item["metadata"]["name"] for item in items if item["status"]["phase"] == "Ready"}
-        return there >= set(plan.nodes())
-
-    return ready
 
 
 def _welcome(plan: Plan, seconds: float) -> None:
@@ -113,5 +90,5 @@ def _welcome(plan: Plan, seconds: float) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=text.startswith("error"))
+    click.echo(text)
     sys.stdout.flush()

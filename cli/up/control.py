@@ -1,5 +1,6 @@
 """Talks to a running `muster up` through its control socket."""
 
+import fcntl
 import json
 import os
 import socket
@@ -37,6 +38,22 @@ def ask(folder: Path, **request: Any) -> dict[str, Any]:
     if "error" in answer:
         raise Refused(answer["error"])
     return answer
+
+
+def holder(folder: Path) -> int | None:
+    """The pid of the `up` that has this data directory, also while it starts or ends and answers nothing; else None."""
+    try:
+        lock = os.open(Layout(folder).lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(lock, 32, 0)
+        return int(owner) if owner.isdigit() else None
+    finally:
+        os.close(lock)
+    return None
 
 
 def _all(connection: socket.socket) -> bytes:

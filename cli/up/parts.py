@@ -43,8 +43,13 @@ class Plan:
     redis_password: str
 
     @property
+    def connect_host(self) -> str:
+        """Where this machine finds what listens on every address."""
+        return "127.0.0.1" if self.host in ("0.0.0.0", "") else self.host
+
+    @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"http://{self.connect_host}:{self.port}"
 
     @property
     def redis_url(self) -> str:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,9 +16,12 @@ def become_subreaper() -> None:
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with_parent() -> None:
-    """Run in a child between fork and exec: however the parent dies, the kernel ends the child."""
+def die_with(parent: int) -> None:
+    """Run in a child between fork and exec: however the parent dies, the kernel ends the child. A parent that died
+    before it was asked for that sends no signal any more."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
 
 
 def start_time(pid: int) -> int | None:
@@ -47,6 +51,32 @@ def descendants(pid: int) -> list[int]:
         found += below
         todo += below
     return found
+
+
+def freeze(roots: Iterable[int], patience: float = 1.0) -> list[int]:
+    """Stop these processes and all below them, from above: what is stopped starts nothing, so none escapes. All of
+    them. `patience` in seconds for each to have stopped (one that waits for a disk stops when it has its answer)."""
+    found, todo = [], list(roots)
+    while todo:
+        pid = todo.pop(0)
+        if pid in found:
+            continue
+        kill([pid], signal.SIGSTOP)
+        deadline = time.monotonic() + patience
+        while _state(pid) not in "TtZX" and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if start_time(pid) is not None:
+            found.append(pid)
+            todo += children(pid)
+    return found
+
+
+def _state(pid: int) -> str:
+    """As in proc_pid_stat(5); X when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (OSError, IndexError):
+        return "X"
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:

@@ -10,20 +10,25 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from cli.up import processes
 from cli.up.layout import Layout
 from cli.up.parts import Part
+from cli.up.refusal import CannotStart
 
 STABLE = 5.0  # seconds after which a restart counts as good
 LONGEST_PAUSE = 5.0  # seconds between restarts of a part that keeps dying
-HOPELESS = 5  # deaths in a row, each within STABLE, before the part has ever worked
+HOPELESS = 5  # deaths in a row, each within STABLE: before the cluster was ready the end, later worth its last words
+READY_WITHIN = 180.0  # seconds after which a cluster that is not ready is given up
 PATIENCE = 4.0  # seconds for each group of processes at the end
 
 
-class CannotStart(Exception):
-    """The cluster cannot come up; the message says what to do."""
+class LastWords(TypedDict):
+    """Of a part that died: how a refusal shows them."""
+
+    details: list[str]
+    hint: str
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class Child:
 
 
 class Supervisor:
-    """`say` prints a line for people. `ready` tells whether the cluster is up (asked until it is)."""
+    """`say` prints a line for people. `ready` names the parts that do their work (asked until all of them do)."""
 
     def __init__(
         self,
@@ -53,12 +58,13 @@ class Supervisor:
         *,
         about: dict[str, Any],
         say: Callable[[str], None],
-        ready: Callable[[], bool],
+        ready: Callable[[], frozenset[str]],
     ) -> None:
         self._layout, self._about, self._say, self._is_ready = layout, about, say, ready
         self._children = {part.name: Child(part) for part in parts}
         self._stop = False
         self._ready_at: float | None = None
+        self._told: set[str] = set()
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
         self._began = time.monotonic()
@@ -88,14 +94,18 @@ class Supervisor:
             child for child in self._children.values() if not child.off and child.pid is None and now >= child.start_at
         ]
         for child in due:
-            self._start(child)
+            try:
+                self._start(child)
+            except OSError as error:
+                self._not_started(child, error)
         if due:
             self._write_state()
 
     def _start(self, child: Child) -> None:
         part = child.part
         path = self._layout.log(part.name)
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        parent = os.getpid()
         env = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
         env.update(part.env, PYTHONUNBUFFERED="1")
         with path.open("ab") as log:
@@ -105,7 +115,7 @@ class Supervisor:
                 stdout=log,
                 stderr=log,
                 env=env,
-                preexec_fn=processes.die_with_parent,  # noqa: PLW1509 - one thread only
+                preexec_fn=lambda: processes.die_with(parent),  # noqa: PLW1509 - one thread only
                 start_new_session=True,
             )
         if part.stdin and child.process.stdin:
@@ -113,6 +123,14 @@ class Supervisor:
                 child.process.stdin.write(part.stdin.encode())
                 child.process.stdin.close()
         child.since = time.monotonic()
+
+    def _not_started(self, child: Child, error: OSError) -> None:
+        """No process could be made, or no log file: the machine is short of something."""
+        why = f"{child.part.name} cannot be started: {error.strerror or error}"
+        if self._ready_at is None:
+            raise CannotStart(why, hint="`muster doctor` tells what this machine lacks") from None
+        self._say(f"{why}; trying again")
+        child.start_at = time.monotonic() + LONGEST_PAUSE
 
     def _reap(self) -> None:
         now = time.monotonic()
@@ -131,22 +149,29 @@ class Supervisor:
         code = child.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         child.quick_deaths = child.quick_deaths + 1 if now - child.since < STABLE else 1
-        if self._ready_at is None and child.quick_deaths >= HOPELESS:
-            raise CannotStart(f"{child.part.name} {how} {HOPELESS} times; {self._last_words(child.part)}")
+        hopeless = child.quick_deaths == HOPELESS
+        if self._ready_at is None and hopeless:
+            raise CannotStart(f"{child.part.name} {how}, {HOPELESS} times", **self._last_words(child.part))
         growth = 0 if code < 0 else child.quick_deaths - 1  # who was killed from outside is not to blame
         pause = min(child.part.restart_after * 2**growth, LONGEST_PAUSE)
         child.start_at = max(now + pause, child.since + 1e-6)
         child.restarts += 1
-        if not child.off:
-            self._say(f"{child.part.name} {how}; starting it again")
+        if child.off:
+            return
+        self._say(f"{child.part.name} {how}; starting it again")
+        if hopeless:
+            words = CannotStart(f"{child.part.name} keeps dying", **self._last_words(child.part))
+            self._say("\n".join(words.lines()))
 
-    def _last_words(self, part: Part) -> str:
+    def _last_words(self, part: Part) -> LastWords:
         path = self._layout.log(part.name)
         try:
-            lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+            with path.open("rb") as log:
+                log.seek(max(0, path.stat().st_size - 2**16))
+                lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         except OSError:
             lines = []
-        return f"see {path}" + ("".join(f"\n    {line}" for line in lines[-5:]))
+        return {"details": lines[-5:], "hint": f"see {path}"}
 
     def _reap_orphans(self) -> None:
         """Shims whose agent died, and what is left of theirs, are our children now; take their exit statuses."""
@@ -180,10 +205,23 @@ class Supervisor:
             key.data()
 
     def _look_ready(self, on_ready: Callable[[float], None]) -> None:
-        if self._ready_at is None and self._is_ready():
-            self._ready_at = time.monotonic()
+        """Each part is told once, the cluster when the last of them is there."""
+        if self._ready_at is not None:
+            return
+        now = time.monotonic()
+        alive = {name for name, child in self._children.items() if child.pid is not None}
+        for name in sorted((self._is_ready() & alive) - self._told, key=list(self._children).index):
+            self._told.add(name)
+            self._say(f"  {name:<14} ready  {now - self._began:5.1f} s  pid {self._children[name].pid}")
+        missing = self._children.keys() - self._told
+        if not missing:
+            self._ready_at = now
             self._write_state()
-            on_ready(self._ready_at - self._began)
+            on_ready(now - self._began)
+        elif now - self._began > READY_WITHIN:
+            names = [name for name in self._children if name in missing]
+            words = self._last_words(self._children[names[0]].part)
+            raise CannotStart(f"not ready after {READY_WITHIN:g} s: {', '.join(names)}", **words)
 
     # -- control -------------------------------------------------------------------------------------
 
@@ -239,10 +277,8 @@ class Supervisor:
     def _lose(self, child: Child) -> dict[str, Any]:
         """As if the machine had lost power: agent, shims and ranks die at once, and nothing is started again."""
         child.off = True
-        shims = processes.shim_pids(self._layout.agent(child.part.node))
-        doomed = shims + [pid for shim in shims for pid in processes.descendants(shim)]
-        if child.pid is not None:
-            doomed.append(child.pid)
+        frozen = processes.freeze([] if child.pid is None else [child.pid])  # it starts no further shim
+        doomed = processes.freeze([*frozen, *processes.shim_pids(self._layout.agent(child.part.node))])
         processes.kill(doomed)
         _end(doomed, 0.0)
         self._write_state()

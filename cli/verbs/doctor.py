@@ -6,15 +6,17 @@ import resource
 import shutil
 import socket
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from cli.checkup import Finding, Machine, broken, examine
 from cli.errors import Exit
-from cli.output import FORMATS, as_json, as_yaml, colours, paint, say, terminal_width
+from cli.output import FORMATS, as_json, as_yaml, colours, now, paint, say, terminal_width
 from cli.timeline import fact
-from cli.up.checks import REMOTE, filesystem_of, redis_binary
+from cli.up.checks import redis_binary
+from cli.up.filesystem import existing, filesystem_of, is_network, mounts
 from cli.up.layout import Layout, default_folder
 
 PORT = 7878
@@ -50,16 +52,17 @@ def report(findings: list[Finding], *, width: int, colour: bool = False) -> str:
         if finding.fix:
             lines += [" " * 6 + line for line in fact("", f"fix: {finding.fix}", width=width - 6, column=names)]
     bad = sum(finding.level == "FAIL" for finding in findings)
-    notes = sum(finding.level == "note" for finding in findings)
+    warnings = sum(finding.level == "warn" for finding in findings)
     verdict = f"{bad} thing{'s' if bad != 1 else ''} to mend first" if bad else "a cluster can run here: muster up"
-    return "\n".join([*lines, "", verdict + (f" ({notes} note{'s' if notes != 1 else ''})" if notes else "")])
+    return "\n".join(
+        [*lines, "", verdict + (f" ({warnings} warning{'s' if warnings != 1 else ''})" if warnings else "")]
+    )
 
 
 def look(folder: Path, port: int) -> Machine:
     """The facts of this machine. Writes nothing that stays."""
-    there = _existing(folder)
-    mounts = _text("/proc/mounts")
-    kind = filesystem_of(there.resolve(), mounts) if mounts else ""
+    there, mounted = existing(folder), mounts()
+    kind = filesystem_of(there.resolve(), mounted)
     version = sys.version_info
     binary = redis_binary()
     owner, problem = _port(port)
@@ -68,7 +71,7 @@ def look(folder: Path, port: int) -> Machine:
         folder=str(folder),
         folder_problem=_writable(folder, there),
         file_system=kind,
-        remote=kind in REMOTE,
+        remote=is_network(kind),
         free_disk=_free_disk(there),
         free_memory=_free_memory(),
         cpus=len(os.sched_getaffinity(0)),
@@ -82,14 +85,20 @@ def look(folder: Path, port: int) -> Machine:
         processes=_limit(resource.RLIMIT_NPROC),
         redis=str(binary) if binary else "",
         packages={name: importlib.util.find_spec(name) is not None for name in ("torch", "sklearn")},
-        cgroups=_cgroups(mounts),
+        cgroups=_cgroups(mounted),
         root=os.geteuid() == 0,
+        now=now(),
+        newest_file=_newest(folder),
+        boottime=hasattr(time, "CLOCK_BOOTTIME"),
     )
 
 
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there."""
-    return next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+def _newest(folder: Path) -> float | None:
+    """Of the files right in it: the database is among them."""
+    try:
+        return max((one.stat().st_mtime for one in folder.iterdir()), default=None)
+    except OSError:
+        return None
 
 
 def _writable(folder: Path, there: Path) -> str:

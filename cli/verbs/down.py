@@ -1,6 +1,8 @@
 """`muster down`."""
 
+import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import click
 
 from cli.errors import Exit, Failure
 from cli.output import say
-from cli.up.control import NotRunning, Refused, ask
+from cli.up.control import NotRunning, Refused, ask, holder
 from cli.up.layout import default_folder
 from cli.up.processes import start_time
 
@@ -21,16 +23,28 @@ from cli.up.processes import start_time
 def down(data_dir: Path | None, timeout: float) -> None:
     """Stop the embedded cluster and all that runs in it. What it knows is kept."""
     folder = data_dir.absolute() if data_dir else default_folder()
-    try:
-        pid = int(ask(folder, do="stop")["pid"])
-    except NotRunning:
+    pid = _stop(folder)
+    if pid is None:
         say(f"no cluster is running in {folder}")
         return
-    except (Refused, OSError, ValueError) as error:
-        raise Failure(f"the cluster in {folder} does not answer: {error}", code=Exit.UNREACHABLE) from None
     born, deadline = start_time(pid), time.monotonic() + timeout
     while born is not None and start_time(pid) == born:
         if time.monotonic() > deadline:
             raise Failure(f"the cluster in {folder} (pid {pid}) has not ended after {timeout:g} s", code=Exit.TIMEOUT)
         time.sleep(0.02)
     say(f"stopped; `muster up{'' if data_dir is None else f' --data-dir {os.fspath(data_dir)}'}` goes on where it was")
+
+
+def _stop(folder: Path) -> int | None:
+    """Tell the `up` of this data directory to end; its pid, None when there is none. One that has no control socket,
+    because it starts or ends just now, is told by signal."""
+    try:
+        return int(ask(folder, do="stop")["pid"])
+    except NotRunning:
+        pid = holder(folder)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        return pid
+    except (Refused, OSError, ValueError) as error:
+        raise Failure(f"the cluster in {folder} does not answer: {error}", code=Exit.UNREACHABLE) from None

@@ -22,6 +22,8 @@ GOOD = Machine(
     redis="/venv/valkey-server",
     packages={"torch": True, "sklearn": True},
     cgroups="v2, writable",
+    now=1_800_000_000.0,
+    newest_file=1_799_999_000.0,
 )
 
 
@@ -47,6 +49,7 @@ def test_nothing_is_wrong_with_a_good_machine():
         ({"ephemeral": (1024, 65535)}, "ports of ranks"),
         ({"open_files": 64}, "open files"),
         ({"processes": 50}, "processes"),
+        ({"boottime": False}, "clock"),
     ],
 )
 def test_what_makes_a_cluster_impossible_fails_with_a_fix(facts, name):
@@ -71,11 +74,13 @@ def test_what_makes_a_cluster_impossible_fails_with_a_fix(facts, name):
         ({"redis": ""}, "Redis server"),
         ({"packages": {"sklearn": True}}, "torch"),
         ({"root": True}, "user"),
+        ({"now": 100.0}, "clock"),
+        ({"now": 1_799_990_000.0}, "clock"),
     ],
 )
-def test_what_is_only_worse_is_a_note(facts, name):
+def test_what_is_only_worse_is_a_warning(facts, name):
     machine = replace(GOOD, **facts)
-    assert levels(machine, "note") == [name]
+    assert levels(machine, "warn") == [name]
     assert levels(machine, "FAIL") == []
 
 
@@ -90,7 +95,7 @@ def test_the_ports_that_ephemeral_ones_leave_are_counted(ephemeral, left):
 
 def test_the_port_of_the_own_cluster_is_no_problem():
     machine = replace(GOOD, port_owner="another program", own_cluster=True)
-    assert levels(machine, "note") == []
+    assert levels(machine, "warn") == []
 
 
 def test_everything_is_told_at_once_within_80_columns():
@@ -101,7 +106,7 @@ def test_everything_is_told_at_once_within_80_columns():
         "FAIL  Python          3.9.0",
         "                      fix: install Python 3.11 or newer",
     ]
-    assert text.splitlines()[-1] == "2 things to mend first (2 notes)"
+    assert text.splitlines()[-1] == "2 things to mend first (2 warnings)"
 
 
 def test_the_good_end():
@@ -116,6 +121,8 @@ def test_facts_of_this_machine_are_learned_without_leaving_anything(tmp_path):
     assert machine.free_disk
     assert machine.free_memory
     assert machine.ephemeral
+    assert machine.boottime
+    assert machine.newest_file is None
     assert machine.loopback_problem == ""
 
 
@@ -132,6 +139,11 @@ def test_a_port_that_is_taken_is_seen_and_whether_by_the_own_cluster(tmp_path):
         assert look(tmp_path, port).port_owner == "another program"
         (tmp_path / "up.json").write_text(json.dumps({"port": port}))
         assert look(tmp_path, port).own_cluster
+
+
+def test_a_clock_that_went_back_is_told_by_how_much():
+    clock = next(one for one in examine(replace(GOOD, now=1_799_992_000.0)) if one.name == "clock")
+    assert clock.found == "2027-01-15T05:46:40Z, 1h56m before the newest file of the data directory"
 
 
 def test_the_command_exits_with_1_when_something_fails_and_speaks_json(muster, monkeypatch):

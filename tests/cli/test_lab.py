@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -58,6 +60,25 @@ def test_down_waits_until_the_process_is_gone(control, muster):
     done = muster("down")
     assert process.poll() is not None
     assert (done.code, done.out) == (0, "stopped; `muster up` goes on where it was\n")
+
+
+def test_down_ends_an_up_that_starts_or_ends_just_now_and_answers_nothing(muster, tmp_path):
+    holds = "import fcntl, os, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); os.write(f.fileno(), b'%d' % os.getpid()); print(flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", holds, Layout(tmp_path).lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    reaper = threading.Thread(target=process.wait)
+    try:
+        process.stdout.readline()
+        reaper.start()
+        done = muster("down", "--data-dir", tmp_path)
+        reaper.join(10)
+        assert (done.code, process.returncode) == (0, -signal.SIGTERM)
+        assert muster("down", "--data-dir", tmp_path).out == f"no cluster is running in {tmp_path}\n"
+    finally:
+        process.kill()
+        process.stdin.close()
+        process.stdout.close()
 
 
 def test_down_says_so_when_the_end_does_not_come(control, muster):

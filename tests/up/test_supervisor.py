@@ -1,5 +1,6 @@
 """The supervisor with real, simple processes: starts, restarts, loses a node, ends without leaving anything."""
 
+import contextlib
 import json
 import os
 import signal
@@ -22,17 +23,20 @@ import sys
 from pathlib import Path
 from cli.up.layout import Layout
 from cli.up.parts import Part
-from cli.up.supervisor import CannotStart, Supervisor
+from cli.up.refusal import CannotStart
+from cli.up.supervisor import Supervisor
 
 layout = Layout(Path(sys.argv[1]))
 parts = [Part("server", ("sleep", "600")), Part("agent-a", ("sleep", "600"), node="a")]
 if len(sys.argv) > 2:
-    parts.append(Part("broken", ("sh", "-c", "echo no luck; exit 3"), restart_after=0.01))
-supervisor = Supervisor(layout, parts, about={"url": "none"}, say=print, ready=lambda: len(sys.argv) == 2)
+    argv = ("/no/such/program",) if sys.argv[2] == "missing" else ("sh", "-c", "echo no luck; exit 3")
+    parts.append(Part(sys.argv[2], argv, restart_after=0.01))
+ready = frozenset(part.name for part in parts if part.name != "broken")
+supervisor = Supervisor(layout, parts, about={"url": "none"}, say=print, ready=lambda: ready)
 try:
     supervisor.run(lambda seconds: print("ready"))
 except CannotStart as error:
-    print(error)
+    print(*error.lines(), sep=chr(10))
     sys.exit(1)
 """
 
@@ -54,19 +58,39 @@ class Up:
             [sys.executable, "-c", PROGRAM, str(folder), *more], env=env, stdout=subprocess.PIPE, text=True
         )
 
+    def wait_ready(self):
+        def ready():
+            assert self.process.poll() is None, "it has ended"
+            return (self.layout.read_state() or {}).get("ready")
+
+        until(ready)
+
     def pid(self, name):
         state = self.layout.read_state()
         return state["processes"][name]["pid"] if state else None
 
 
 @pytest.fixture
-def up(tmp_path):
-    made = Up(tmp_path)
-    until(lambda: (made.layout.read_state() or {}).get("ready"))
-    yield made
-    made.process.kill()
-    made.process.wait()
-    made.process.stdout.close()
+def start(tmp_path):
+    """`start(*more, folder=)`: ended when the test is over, however that goes."""
+    started = []
+
+    def begin(*more, folder=tmp_path):
+        started.append(Up(folder, *more))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+        one.process.stdout.close()
+
+
+@pytest.fixture
+def up(start):
+    made = start()
+    made.wait_ready()
+    return made
 
 
 def gone(pid):
@@ -127,20 +151,83 @@ def test_what_is_asked_wrongly_is_refused_in_words(up):
         ask(up.layout.folder, do="dance")
 
 
-def test_a_part_that_never_works_is_given_up_with_its_last_words(tmp_path):
-    broken = Up(tmp_path, "broken")
+def test_a_part_that_never_works_is_given_up_with_its_last_words(start):
+    broken = start("broken")
     output, _ = broken.process.communicate(timeout=60)
     assert broken.process.returncode == 1
-    assert "broken ended with 3 5 times" in output
-    assert "no luck" in output
+    assert "error: broken ended with 3, 5 times\n  no luck\n" in output
+    assert f"hint: see {broken.layout.log('broken')}" in output
 
 
-def test_a_control_socket_in_a_very_long_folder_works(tmp_path):
+def test_a_part_that_begins_to_die_later_is_told_with_its_last_words_and_tried_on(start):
+    later = start("later")
+    later.wait_ready()
+    until(lambda: later.layout.read_state()["processes"]["later"]["restarts"] >= 6)
+    ask(later.layout.folder, do="stop")
+    output, _ = later.process.communicate(timeout=60)
+    assert later.process.returncode == 0
+    assert output.count("error: later keeps dying\n  no luck\n") == 1
+
+
+def test_a_part_that_cannot_be_executed_is_told_and_nothing_stays(start):
+    missing = start("missing")
+    output, _ = missing.process.communicate(timeout=60)
+    assert missing.process.returncode == 1
+    assert "error: missing cannot be started: No such file or directory\n" in output
+    assert not missing.layout.control.exists()
+    assert not missing.layout.state.exists()
+
+
+def test_every_part_is_told_once_when_it_is_ready_and_then_the_whole(up):
+    ask(up.layout.folder, do="stop")
+    output, _ = up.process.communicate(timeout=60)
+    lines = output.splitlines()
+    assert [line.split()[:2] for line in lines[:2]] == [["server", "ready"], ["agent-a", "ready"]]
+    assert lines[2] == "ready"
+
+
+def test_a_control_socket_in_a_very_long_folder_works(start, tmp_path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
-    made = Up(folder)
-    until(lambda: (made.layout.read_state() or {}).get("ready"))
+    made = start(folder=folder)
+    made.wait_ready()
     assert ask(folder, do="status")["pid"] == made.process.pid
     ask(folder, do="stop")
     assert made.process.wait(60) == 0
-    made.process.stdout.close()
+
+
+FORKS = """
+import os, sys, time
+sys.stdout.write("up\\n")
+sys.stdout.flush()
+for _ in range(500):  # a child and a grandchild each time: no listing of it is right for long
+    if os.fork() == 0:
+        if os.fork() > 0:
+            time.sleep(600)
+        time.sleep(600)
+    time.sleep(0.02)
+time.sleep(600)
+"""
+
+
+def test_what_goes_on_starting_processes_is_frozen_with_all_of_them():
+    root = subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert root.stdout.readline() == b"up\n"
+        until(lambda: len(processes.descendants(root.pid)) >= 6)
+        frozen = processes.freeze([root.pid])
+        assert set(frozen) == {root.pid, *processes.descendants(root.pid)}
+        processes.kill(frozen)
+        root.wait()
+        until(lambda: all(gone(pid) for pid in frozen))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(root.pid, signal.SIGKILL)
+        root.wait()
+        root.stdout.close()
+
+
+def test_freezing_what_is_gone_is_no_error():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert processes.freeze([process.pid]) == []
