@@ -122,7 +122,12 @@ def _next(h: History, event: dict[str, Any]) -> History:
 
 def _exited(h: History, event: dict[str, Any]) -> History:
     exit_ = RankExit(
-        process=event["process"], rank=event["rank"], code=event.get("code"), signal=event.get("signal"), at=event["at"]
+        process=event["process"],
+        rank=event["rank"],
+        code=event.get("code"),
+        signal=event.get("signal"),
+        oom=event.get("oom", False),
+        at=event["at"],
     )
     h = replace(h, exits=(*h.exits, exit_))
     if event.get("errno") and not h.problem:

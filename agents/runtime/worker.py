@@ -21,6 +21,7 @@ from agents.runtime.folder import Folder
 from agents.runtime.link import ShimLink
 from agents.runtime.telling import Telling
 from agents.runtime.threads import in_thread
+from agents.shims.cgroup import Groups
 from muster.clock import Clock
 from muster.protocol import Assignment, WorkerReport
 from muster.states import WorkerPhase
@@ -215,16 +216,20 @@ class Worker:
             raise prepare.Refusal("LAUNCH_FAILED", f"the shim did not come up: {_last_line(self.folder.errors)}")
 
     async def _sweep(self) -> None:
+        groups = Groups(self.uid, make=False)
+
         def find() -> set[int]:
+            members = groups.members()
             return sweep.remains(
                 sweep.running(),
-                marked=lambda pid: sweep.belongs(pid, self.uid),
+                marked=lambda pid: pid in members or sweep.belongs(pid, self.uid),
                 started=self.history.started if self.history.boot_id == self._around.node.boot_id else (),
                 agent=os.getpid(),
                 known=self._around.children.known(),
             )
 
         killed = await sweep.sweep(find)
+        groups.close()
         log.warning("worker %s: its shim is gone; %d processes of it were left and are dead", self.uid, killed)
         self._write("vanished", message=f"its shim was gone; {killed} processes that were left have been killed")
 

@@ -14,6 +14,7 @@ import sys
 import time
 from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket  # the C class alone
 
+from agents.shims.cgroup import Groups
 from agents.shims.diary import Diary, boottime
 from agents.shims.processes import Process, descendants, start_time
 from agents.shims.streams import LogWriter, Stream
@@ -43,6 +44,7 @@ class Shim:
         self._clients: dict[int, tuple[socket, bytearray]] = {}
         self._outputs: dict[int, Process] = {}
         self._processes: list[Process] = []
+        self._groups, self._oom_kills = Groups(launch["worker"]), 0
         self._told, self._why = 0, ""
         self._kill_at: float | None = None
         self._kill_pause = 0.02
@@ -178,7 +180,7 @@ class Shim:
             name = spec["stream"]
             stream = streams.setdefault(name, Stream(name, self._launch["log_limit"]))
             process = Process(index, spec, stream)
-            process.start()
+            process.start(self._groups)
             self._processes.append(process)
             self._outputs[process.output] = process
             self._poll.register(process.output, select.POLLIN)
@@ -222,6 +224,7 @@ class Shim:
                 _send(pid, signal.SIGSTOP)
         for pid in seen:
             _send(pid, signal.SIGKILL)
+        self._groups.kill()
         self._kill_at = boottime() + self._kill_pause
         self._kill_pause = min(1.0, self._kill_pause * 2)
 
@@ -238,12 +241,20 @@ class Shim:
             if pid == 0:
                 break
             if process := by_pid.pop(pid, None):
-                self._diary.append("exit", **process.ended(status))
+                self._diary.append("exit", **process.ended(status), **self._oom(status))
         if self._started and self._kill_at is None and not by_pid:
             self._kill()  # what a finished worker has left behind
 
+    def _oom(self, status: int) -> dict[str, bool]:
+        """SIGKILL is called want of memory only when the kernel has counted one more such kill in this worker."""
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL or self._groups.oom_kills() <= self._oom_kills:
+            return {}
+        self._oom_kills += 1
+        return {"oom": True}
+
     def _all_dead(self) -> None:
         self._dead, self._kill_at, self._deadline = True, None, None
+        self._groups.close()
         for fd in list(self._outputs):
             while fd in self._outputs:
                 self._pump(fd)

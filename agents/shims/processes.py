@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from agents.shims.cgroup import Groups
     from agents.shims.streams import Stream
 
 PR_SET_PDEATHSIG, F_SETPIPE_SZ = 1, 1031
@@ -28,7 +29,7 @@ class Process:
         self.pid, self.output, self._failure = 0, -1, -1
         self.exit: dict[str, Any] | None = None
 
-    def start(self) -> None:
+    def start(self, groups: Groups) -> None:
         """Call it from the main thread: PDEATHSIG is sent when the *thread* that forked ends."""
         shim = os.getpid()
         self.output, out = os.pipe()
@@ -37,15 +38,16 @@ class Process:
             fcntl.fcntl(self.output, F_SETPIPE_SZ, 2**20)
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(shim, out, fail)
+            self._become(shim, groups, out, fail)
         os.close(out)
         os.close(fail)
         os.set_blocking(self.output, False)
         os.set_blocking(self._failure, False)
 
-    def _become(self, shim: int, out: int, fail: int) -> NoReturn:
+    def _become(self, shim: int, groups: Groups, out: int, fail: int) -> NoReturn:
         try:
             os.setsid()
+            groups.enter()
             _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
             if os.getppid() != shim:
                 os._exit(125)
