@@ -17,6 +17,15 @@ GANG = "gang"
 """The restart scope of a job that is one gang."""
 
 
+class Claim(Struct, frozen=True, kw_only=True):
+    """Room promised to a job while others vacate it: the nodes of its workers in rank order, and the workers (uids)
+    that were told to go."""
+
+    nodes: tuple[str, ...]
+    vacating: tuple[str, ...]
+    made_at: float = 0.0
+
+
 class JobRecord(Struct, frozen=True, kw_only=True):
     """`spec` is the validated manifest's spec in its wire form. `suspend` and `cancel` are the user's wishes;
     `phase` is where the loop has brought the job. `excluded` are nodes that a verdict ruled out for the next
@@ -46,6 +55,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     last_failure: str = ""
     preferred: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    claim: Claim | None = None
     created_at: float = 0.0
     queued_at: float = 0.0
     """Its place in the queue: kept through requeues, new only after its user resumed it."""

@@ -19,7 +19,8 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One accelerator. `group` is its intra-node interconnect domain, `numa` its NUMA node."""
+    """One accelerator. `group` is its intra-node interconnect domain, `numa` its NUMA node. Devices of one `card`
+    are only given out together. `nic` is the index of the network interface on its own switch: its rail."""
 
     index: int
     type: str  # catalogue name, e.g. "h100"
@@ -30,6 +31,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     bus: str | None = None
     numa: int | None = None
     group: int | None = None
+    card: int | None = None
+    nic: int | None = None
     healthy: bool = True
     virtual: bool = False
     problems: tuple[str, ...] = ()

@@ -26,8 +26,9 @@ Known = TypeVar("Known", JobRecord, QueueRecord, NodeRecord, WorkerRecord, Attem
 
 
 class ClusterIndex(Struct, frozen=True, kw_only=True):
-    """Nodes and queues by name, live jobs and attempts by uid, live workers by node and uid. `gangs` are the
-    requests of the jobs that want to start. `free` is what is free now, `total` what would be if nothing ran."""
+    """Nodes and queues by name, live jobs and attempts by uid, live workers by node and uid. `asks` are the
+    requests of all live jobs, `gangs` those of the jobs that want to start. `carded` are the kinds of devices that
+    some node gives out by whole cards. `free` is what is free now, `total` what would be if nothing ran."""
 
     revision: int
     level_names: tuple[str, ...]
@@ -35,6 +36,7 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, NodeRecord]
     queues: Mapping[str, QueueRecord]
     jobs: Mapping[str, JobRecord]
+    asks: Mapping[str, GangRequest]
     gangs: Mapping[str, GangRequest]
     attempts: Mapping[str, AttemptRecord]
     homes: Mapping[str, str]
@@ -42,6 +44,7 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     workers: Mapping[str, Mapping[str, WorkerRecord]]
     free: Columns
     total: Columns
+    carded: frozenset[str] = frozenset()
 
     def requests(self) -> list[GangRequest]:
         """The gangs that wait for a placement, in the order in which they are served. A job of which anything
@@ -68,7 +71,7 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             *living,
         ]
         cold = build(records, revision=self.revision, levels=self.level_names)
-        for table in ("nodes", "queues", "jobs", "gangs", "attempts", "homes", "workers"):
+        for table in ("nodes", "queues", "jobs", "asks", "gangs", "attempts", "homes", "workers", "carded"):
             assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
         assert cold.fabric.nodes == self.fabric.nodes, "the fabric differs from a cold build"
         assert cold.free.same(self.free), "what is free differs from a cold build"
@@ -84,6 +87,7 @@ def build(records: Iterable[Record], *, revision: int = 0, levels: tuple[str, ..
         nodes={},
         queues={},
         jobs={},
+        asks={},
         gangs={},
         attempts={},
         homes={},
@@ -129,7 +133,8 @@ class _Draft:
         self.before = index
         self.revision = index.revision
         self.nodes, self.queues = dict(index.nodes), dict(index.queues)
-        self.jobs, self.gangs, self.attempts = dict(index.jobs), dict(index.gangs), dict(index.attempts)
+        self.jobs, self.attempts = dict(index.jobs), dict(index.attempts)
+        self.asks, self.gangs = dict(index.asks), dict(index.gangs)
         self.homes, self.workers = dict(index.homes), dict(index.workers)
         self.moved = False  # nodes have come, gone or changed their place in the fabric
         self.changed: set[str] = set()  # nodes whose own record changed
@@ -154,6 +159,7 @@ class _Draft:
         match kind:
             case "Job":
                 self.jobs.pop(uid, None)
+                self.asks.pop(uid, None)
                 self.gangs.pop(uid, None)
             case "Attempt":
                 self.attempts.pop(uid, None)
@@ -167,8 +173,12 @@ class _Draft:
     def _job(self, job: JobRecord) -> None:
         if not _keep(self.jobs, job.uid, job, live=job.phase not in JOB_TERMINAL):
             return
+        if job.phase in JOB_TERMINAL:
+            self.asks.pop(job.uid, None)
+        else:
+            self.asks[job.uid] = request_of(job)
         if wants_to_start(job):
-            self.gangs[job.uid] = request_of(job)
+            self.gangs[job.uid] = self.asks[job.uid]
         else:
             self.gangs.pop(job.uid, None)
 
@@ -217,13 +227,20 @@ class _Draft:
             nodes=self.nodes,
             queues=self.queues,
             jobs=self.jobs,
+            asks=self.asks,
             gangs=self.gangs,
             attempts=self.attempts,
             homes=self.homes,
             workers=self.workers,
             free=free,
             total=total,
+            carded=self._carded(),
         )
+
+    def _carded(self) -> frozenset[str]:
+        if not self.changed and len(self.nodes) == len(self.before.nodes):
+            return self.before.carded
+        return frozenset(d.type for node in self.nodes.values() for d in node.devices if d.card is not None)
 
 
 def _keep(table: dict[str, Known], key: str, record: Known, live: bool = True) -> bool:

@@ -1,98 +1,207 @@
-"""The planner: one pure function from the picture of the cluster to what starts and why the rest waits.
+"""The planner: one pure function from the picture of the cluster to what starts, who makes room, and why the rest
+waits.
 
-Every waiting gang in turn is placed whole on what is free after those before it. A gang that does not fit
-changes nothing for those after it. What has not fitted once does not fit later in the same plan, since room only
-shrinks: gangs that ask for the same share one answer, and the reasons speak of what is left at the end.
+Every waiting gang in turn is placed whole on what is left after those before it. A gang that does not fit first looks
+for permitted victims; what it is promised is kept for it. One that neither fits nor may evict changes nothing for those
+after it, save that the first whose start can be dated is not delayed by them. What has not fitted once does not fit
+later in the same plan, since room only shrinks: gangs that ask for the same share one answer, and the reasons speak
+of what is left at the end.
 """
+
+import heapq
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from controller.scheduling.backfill import reserve
+from controller.scheduling.book import demand_of
+from controller.scheduling.consolidation import migrations_for
+from controller.scheduling.cycle import Cycle, only_nodes
+from controller.scheduling.elastic import grow
 from controller.scheduling.index import ClusterIndex
-from controller.scheduling.placement import choose
 from controller.scheduling.reasons import explain, fits_some, refusal, scene
-from controller.scheduling.room import Room, shape_of
-from controller.scheduling.types import DecisionGroup, DeviceRequest, GangRequest, Plan, Start, Wait
+from controller.scheduling.room import Room
+from controller.scheduling.types import (
+    DecisionGroup,
+    Eviction,
+    GangRequest,
+    Migration,
+    Plan,
+    Reservation,
+    Start,
+    Wait,
+)
+from controller.scheduling.victims import eviction_of, find_victims, permitted
+from controller.scheduling.why import Why, alerts
 from muster.reasons import Waiting
 
-Wish = tuple[tuple[tuple[DeviceRequest | None, int], ...], int, int, int, str | None, tuple[str, ...]]
+DATED = 8
+"""Blocked gangs for which a date is looked for in one plan."""
 
 
 def plan(index: ClusterIndex, now: float) -> Plan:
     """What starts now, and why the rest waits, in the order of service. `now` is UTC seconds."""
-    requests = index.requests()
-    if not requests:
-        return Plan()
-    room = Room(index.fabric, index.free, index.free_devices)
-    groups: list[DecisionGroup] = []
-    waiting: list[tuple[GangRequest, Wait | None]] = []
-    refused: set[Wish] = set()
-    for request in requests:
-        unplanned = refusal(index, request)
-        start = None
-        if unplanned is None and wish(request) not in refused:
-            start = place(room, request)
-        if start is not None:
-            groups.append(_group(start))
-            continue
-        waiting.append((request, unplanned))
-        if unplanned is None:
-            refused.add(wish(request))
-    return Plan(tuple(groups), _reasons(index, room, waiting))
-
-
-def place(room: Room, request: GangRequest) -> Start | None:
-    """The first acceptable kind whose gang fits, taken out of `room`; None leaves `room` as it was. A gang goes
-    back to its preferred nodes, if it fits there whole, before any kind is looked for elsewhere."""
-    for nodes in (request.preferred, ()) if request.preferred else ((),):
-        for device, workers in request.options:
-            shape = shape_of(request, device)
-            chosen = choose(room, request, shape, workers, nodes)
-            if chosen is not None:
-                return Start(
-                    job_uid=request.job_uid,
-                    scope=request.scope,
-                    device_type=device.type if device else None,
-                    workers=room.take(shape, chosen),
-                    domain=room.fabric.shared(chosen),
-                )
-    return None
+    return _Planner(index, now).run() if index.asks else Plan(alerts=alerts(index))
 
 
 def fits_empty(index: ClusterIndex, request: GangRequest) -> Wait | None:
     """None when the gang would fit if nothing ran (or names a level that does not exist); else the warning
     STRUCTURAL with what the cluster has. Nodes may come."""
-    empty = Room(index.fabric, index.total, index.free_devices)
+    empty = scene(index, Room(index.fabric, index.total, index.free_devices)).empty
     if refusal(index, request) is not None or fits_some(empty, request):
         return None
     wait = explain(scene(index, empty), request)
     return replace(wait, code=Waiting.STRUCTURAL, others=())
 
 
-def wish(request: GangRequest) -> Wish:
-    """What decides whether a gang fits at all, whoever asks and wherever it would like to lie."""
-    return (
-        request.options,
-        request.cpu_milli,
-        request.memory,
-        request.max_per_node,
-        request.required_level,
-        request.excluded,
+class _Planner:
+    """One plan: the cycle, and what has been decided so far."""
+
+    def __init__(self, index: ClusterIndex, now: float) -> None:
+        self.cycle = Cycle(index, now)
+        self.index, self.now = index, now
+        self.why = Why(self.cycle)
+        self.groups: list[DecisionGroup] = []
+        self.evictions: list[Eviction] = []
+        self.migrations: list[Migration] = []
+        self.reservations: list[Reservation] = []
+        self.released: list[str] = []
+        self.waiting: list[tuple[GangRequest, Wait | None]] = []
+        self.refused: set[object] = set()
+        self.dated = 0
+        self.charges: dict[str, int] = {}
+
+    def run(self) -> Plan:
+        for request in self._turns():
+            self._serve(request)
+        growths = grow(self.cycle) if any(crew.request.minimum for crew in self.cycle.crews.values()) else ()
+        return Plan(
+            groups=tuple(self.groups),
+            waits=tuple(self.why.of(request, known) for request, known in self.waiting),
+            evictions=tuple(self.evictions),
+            migrations=tuple(self.migrations),
+            growths=growths,
+            reservations=tuple(self.reservations),
+            released=tuple(self.released),
+            alerts=alerts(self.index),
+            charges=self.charges,
+        )
+
+    def _turns(self) -> Iterator[GangRequest]:
+        """Repairs first, then claims; then the queue that would have the smallest share; in a queue by the order of service. A queue's share
+        is looked at again after each of its turns."""
+        lanes: dict[str, list[GangRequest]] = {}
+        for request in self.index.requests():
+            lane = request.queue if self.cycle.book.counts(request.queue) else ""
+            lanes.setdefault(lane, []).append(request)
+        for requests in lanes.values():
+            requests.reverse()
+        heap = [(*self._turn(lane, requests[-1]), lane) for lane, requests in lanes.items()]
+        heapq.heapify(heap)
+        while heap:
+            lane = heap[0][-1]
+            request = lanes[lane].pop()
+            yield request
+            if lanes[lane]:
+                heapq.heapreplace(heap, (*self._turn(lane, lanes[lane][-1]), lane))
+            else:
+                heapq.heappop(heap)
+
+    def _turn(self, lane: str, head: GangRequest) -> tuple[bool, bool, float, int, float, str, str]:
+        share = self.cycle.book.share(lane, demand_of(head, 0, head.minimum)) if lane else 0.0
+        return not head.repair, not head.claim, share, -head.priority, head.queued_at, head.namespace, head.name
+
+    def _serve(self, request: GangRequest) -> None:
+        unplanned = refusal(self.index, request)
+        if unplanned is not None:
+            self.waiting.append((request, unplanned))
+            return
+        if request.claim is not None:
+            request = self._by_claim(request)
+            if request.claim is not None:
+                return
+        if request.repair:
+            self.cycle.book.add(request.queue, demand_of(request, 0), -1)
+        if wish(self.cycle, request) in self.refused:
+            self.waiting.append((request, None))
+            return
+        start = self.cycle.start(request)
+        if start is not None:
+            self._start(start)
+        elif not self._make_room(request):
+            self._blocked(request)
+
+    def _start(self, start: Start) -> None:
+        reads = tuple(dict.fromkeys(worker.node for worker in start.workers))
+        self.groups.append(DecisionGroup(start=start, reads=reads))
+
+    def _by_claim(self, request: GangRequest) -> GangRequest:
+        """Start on what was claimed, or wherever there is room by now; else keep what is vacated already. A claim that
+        nobody is left to vacate is void: the gang is planned anew."""
+        claim = request.claim
+        assert claim is not None
+        bare = replace(request, claim=None)
+        start = self.cycle.start(bare, only_nodes(self.cycle.fabric, claim.nodes)) or self.cycle.start(bare)
+        if start is not None:
+            self._start(start)
+            return request
+        leaving = [uid for uid in claim.vacating if uid in self.index.homes]
+        if not leaving:
+            self.released.append(request.job_uid)
+            return bare
+        held = self.cycle.hold(request, claim.nodes)
+        self.cycle.book.add(request.queue, demand_of(request, 0, len(held)))
+        self.charges[request.job_uid] = sum(demand_of(request, 0, len(held)).values())
+        self.waiting.append((request, self.why.vacating(request, leaving)))
+        return request
+
+    def _make_room(self, request: GangRequest) -> bool:
+        """Evict, or move. True when something was decided for the gang."""
+        if self.cycle.bounded and request.job_uid in self.cycle.bounded:
+            return False
+        choice = find_victims(self.cycle, request, permitted(self.cycle, request))
+        if choice is None:
+            moves = migrations_for(self.cycle, request)
+            self.migrations += moves
+            if moves:
+                self.waiting.append((request, self.why.moving(request, moves)))
+            return bool(moves)
+        decided = eviction_of(request, choice)
+        self.evictions.append(decided)
+        self.cycle.depart(worker.uid for part in choice.victims for worker in part.workers)
+        held = self.cycle.hold(request, [worker.node for worker in decided.workers])
+        self.cycle.book.add(request.queue, demand_of(request, 0, len(held)))
+        self.waiting.append((request, self.why.evicting(request, decided)))
+        return True
+
+    def _blocked(self, request: GangRequest) -> None:
+        self.waiting.append((request, None))
+        self.refused.add(wish(self.cycle, request))
+        if request.repair and request.preferred:
+            self.cycle.book.add(request.queue, demand_of(request, 0))
+            self.cycle.hold(request, request.preferred)
+            self.charges[request.job_uid] = sum(demand_of(request, 0).values())
+            return
+        if self.cycle.kept is None and self.dated < DATED and self.why.by_room(request):
+            self.dated += 1
+            reservation = reserve(self.cycle, request)
+            if reservation is not None:
+                self.reservations.append(reservation)
+
+
+def wish(cycle: Cycle, request: GangRequest) -> object:
+    """What decides whether a gang fits or may evict, whoever asks and wherever it would like to lie."""
+    before = cycle.kept is not None and request.limit is not None and cycle.now + request.limit <= cycle.kept_until
+    return replace(
+        request,
+        job_uid="",
+        namespace="",
+        name="",
+        queued_at=0.0,
+        preferred=(),
+        preferred_level=None,
+        limit=0.0 if before else None,
+        after=(),
+        claim=None,
+        repair=False,
     )
-
-
-def _reasons(index: ClusterIndex, room: Room, waiting: list[tuple[GangRequest, Wait | None]]) -> tuple[Wait, ...]:
-    if not waiting:
-        return ()
-    view = scene(index, room)
-    known: dict[Wish, Wait] = {}
-    waits = []
-    for request, unplanned in waiting:
-        if unplanned is None and wish(request) not in known:
-            known[wish(request)] = explain(view, request)
-        wait = unplanned or known[wish(request)]
-        waits.append(replace(wait, job_uid=request.job_uid))
-    return tuple(waits)
-
-
-def _group(start: Start) -> DecisionGroup:
-    return DecisionGroup(start=start, reads=tuple(dict.fromkeys(worker.node for worker in start.workers)))

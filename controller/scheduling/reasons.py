@@ -1,25 +1,41 @@
 """Why a gang waits: the binding code, a sentence with the numbers, what would help."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.records import NodeRecord
-from controller.scheduling.columns import MOST, takes_work
-from controller.scheduling.fabric import NODE
+from controller.scheduling.columns import MOST, free_devices, takes_work
+from controller.scheduling.fabric import NODE, Bools
+from controller.scheduling.gangs import choose_roles, describe, shapes_of
 from controller.scheduling.index import ClusterIndex, levels
-from controller.scheduling.placement import best, pick
+from controller.scheduling.placement import (
+    best,
+    choose,
+    in_segments,
+    manner,
+    pick,
+    rail_shapes,
+    segment_error,
+    usable,
+)
 from controller.scheduling.room import Room, Shape, Table, needs, positions, shape_of, tabulate, without
 from controller.scheduling.types import DeviceRequest, GangRequest, Wait
+from muster.accelerators import catalogue
 from muster.quantity import format_cpu, format_memory
 from muster.reasons import Waiting
 
 DEFAULT_QUEUE: Final = "default"
 """Exists without being made."""
 
-_ORDER: Final = {code: place for place, code in enumerate(Waiting)}
+SHOWN: Final = 4
+"""Names in a list at most."""
+
+ORDER: Final = {code: place for place, code in enumerate(Waiting)}
 
 
 class Scene(Struct, frozen=True):
@@ -39,7 +55,7 @@ class Finding(Struct, frozen=True):
 
 
 def scene(index: ClusterIndex, room: Room) -> Scene:
-    empty = Room(index.fabric, index.total, index.free_devices)
+    empty = Room(index.fabric, index.total, lambda node: free_devices(index.nodes[node], {}), index.carded)
     return Scene(room, empty, tuple(node for node in index.nodes.values() if not takes_work(node)))
 
 
@@ -50,10 +66,18 @@ def refusal(index: ClusterIndex, request: GangRequest) -> Wait | None:
         return Wait(job_uid=request.job_uid, code=code, message=message, helps=helps)
 
     known = levels(index)
-    for level in (request.required_level, request.preferred_level):
+    segment = request.segment.level if request.segment else None
+    inner = (role.required_level for role in request.roles)
+    for level in (request.required_level, request.preferred_level, segment, *inner):
         if level is not None and level not in known:
             message = f"the fabric has no level {level}; its levels are {', '.join(known)}"
             return wait(Waiting.INVALID_TOPOLOGY, message, "name one of them in spec.topology")
+    if segments := segment_error(request):
+        return wait(Waiting.INVALID_TOPOLOGY, segments, "change workers or spec.topology.segment")
+    living = {job.name: job for job in index.jobs.values() if job.namespace == request.namespace}
+    for name in request.after:
+        if name in living:
+            return wait(Waiting.DEPENDENCY, f"waits for {name}, which is {living[name].phase}", "")
     queue = index.queues.get(request.queue)
     if queue is None and request.queue != DEFAULT_QUEUE:
         return wait(Waiting.QUOTA, f"queue {request.queue} does not exist", f"create queue {request.queue}")
@@ -62,50 +86,146 @@ def refusal(index: ClusterIndex, request: GangRequest) -> Wait | None:
     return None
 
 
-def explain(scene: Scene, request: GangRequest) -> Wait:
+def explain(scene: Scene, request: GangRequest, mask: Bools | None = None) -> Wait:
     """Why no acceptable kind of a gang fits what is free."""
-    found = [_finding(scene, request, device, workers) for device, workers in request.options]
-    code = min((finding.code for finding in found), key=_ORDER.__getitem__)
+    if request.roles:
+        found = [_of_roles(scene, request, mask)]
+    else:
+        found = [_finding(scene, request, device, workers, mask) for device, workers in request.options]
+    code = min((finding.code for finding in found), key=ORDER.__getitem__)
     others = {finding.code for finding in found} - {code}
-    if not fits_some(scene.empty, request):
+    if not fits_some(scene.empty, request, mask):
         others.add(Waiting.STRUCTURAL)
     return Wait(
         job_uid=request.job_uid,
         code=code,
         message="; or ".join(dict.fromkeys(finding.text for finding in found)),
-        others=tuple(sorted(others, key=_ORDER.__getitem__)),
+        others=tuple(sorted(others, key=ORDER.__getitem__)),
         helps="; ".join(dict.fromkeys(hint for finding in found for hint in finding.helps)),
     )
 
 
-def fits_some(room: Room, request: GangRequest) -> bool:
+def fits_some(room: Room, request: GangRequest, mask: Bools | None = None) -> bool:
     """Whether any acceptable kind fits, on whatever nodes."""
-    required = room.fabric.depth(request.required_level)
-    return any(
-        pick(room.fabric, room.table(shape_of(request, device)), workers, required) is not None
-        for device, workers in request.options
-    )
+    bare = replace(request, preferred=(), excluded=())
+    if request.roles:
+        return choose_roles(room, bare, mask).spreads is not None
+    for device, workers in request.options:
+        for shape in rail_shapes(room, shape_of(request, device)):
+            if choose(room, bare, shape, _least(request, workers), mask) is not None:
+                return True
+    return False
 
 
-def _finding(scene: Scene, request: GangRequest, device: DeviceRequest | None, workers: int) -> Finding:
-    room, shape = scene.room, shape_of(request, device)
-    table = without(room.fabric, room.table(shape), request.excluded)
+def _least(request: GangRequest, workers: int) -> int:
+    return workers if request.minimum is None else min(request.minimum, workers)
+
+
+def _finding(
+    scene: Scene, request: GangRequest, device: DeviceRequest | None, workers: int, mask: Bools | None
+) -> Finding:
+    room, shape, workers = scene.room, shape_of(request, device), _least(request, workers)
+    table = usable(room, request, shape, mask)
     depth = room.fabric.depth(request.required_level)
     text = f"needs {_need(request, device, workers)}; {_room(room, table, depth)}"
     text += _few(scene, shape, workers) or _short(room, shape, request, workers, depth)
+    text += _segments(room, table, request, workers) + _where(room, table, request, depth)
+    code = _code(room, shape, request, workers, mask)
+    if code is Waiting.DEVICE_FRAGMENTED:
+        text += _split(room, shape)
     helps = (*_looser(room, shape, table, request, workers, depth), *_absent(scene, shape))
-    return Finding(_code(room, shape, request, workers), text, helps)
+    return Finding(code, text, helps)
 
 
-def _code(room: Room, shape: Shape, request: GangRequest, workers: int) -> Waiting:
+def _of_roles(scene: Scene, request: GangRequest, mask: Bools | None) -> Finding:
+    """CAPACITY where all roles together need more of something than is free; else it lies in the wrong places."""
+    room = scene.room
+    allowed = np.ones(len(room.fabric.nodes), dtype=np.bool_) if mask is None else mask.copy()
+    allowed[positions(room.fabric, request.excluded)] = False
+    wanted: dict[str, int] = {}
+    free: dict[str, int] = {}
+    for role, shape in zip(request.roles, shapes_of(request), strict=True):
+        for name, column, need in needs(room.free, shape):
+            wanted[name] = wanted.get(name, 0) + need * role.workers
+            free[name] = int(column[allowed].clip(max=MOST).sum())
+    short = [f"{wanted[name]} {name} needed, {free[name]} free" for name in sorted(wanted) if wanted[name] > free[name]]
+    text = f"needs {describe(request.roles)}{_within(request.required_level)}; "
+    text += "; ".join(short) or "; ".join(f"{wanted[name]} of {free[name]} free {name}" for name in sorted(wanted))
+    return Finding(Waiting.CAPACITY if short else Waiting.TOPOLOGY_FRAGMENTED, text, ())
+
+
+def _code(room: Room, shape: Shape, request: GangRequest, workers: int, mask: Bools | None = None) -> Waiting:
     """CAPACITY: of some resource there is not enough on all nodes together, with no more on a node than its share
     of the gang may use. Else there is enough, but not where it would serve."""
-    ruled_out = positions(room.fabric, request.excluded)
+    allowed = np.ones(len(room.fabric.nodes), dtype=np.bool_) if mask is None else mask.copy()
+    allowed[positions(room.fabric, request.excluded)] = False
     for _, column, need in needs(room.free, shape):
-        usable = column.clip(max=min(need * shape.max_per_node, MOST))
-        if usable.sum() - usable[ruled_out].sum() < need * workers:
+        usable_part = column.clip(max=min(need * shape.max_per_node, MOST))
+        if usable_part[allowed].sum() < need * workers:
             return Waiting.CAPACITY
+    wish = shape.device
+    if wish is not None and (wish.joined or wish.rails or wish.type in room.carded):
+        loose = Shape(replace(wish, joined=False, rails=False), shape.cpu_milli, shape.memory, shape.max_per_node)
+        plain = Room(room.fabric, room.free, lambda _: [])
+        if choose(plain, replace(request, preferred=()), loose, workers, mask) is not None:
+            return Waiting.DEVICE_FRAGMENTED
     return Waiting.TOPOLOGY_FRAGMENTED
+
+
+def _segments(room: Room, table: Table, request: GangRequest, workers: int) -> str:
+    """How many whole segments there are, and the largest hole for one."""
+    segment = request.segment
+    if segment is None:
+        return ""
+    how = manner(room.fabric, request)
+    counts = in_segments(room.fabric, table, how)
+    required = room.fabric.depth(request.required_level)
+    fit = int(counts[min(required, how.depth)].max(initial=0))
+    level = room.fabric.levels[how.depth]
+    holes = np.where(level.labelled, table.slots[how.depth], 0)
+    most = int(holes.max(initial=0))
+    names = ", ".join(level.names[int(domain)] for domain in np.flatnonzero(holes == most)[:4]) if most else "none"
+    wanted = workers // segment.size
+    return (
+        f"; {fit} of {wanted} segments of {segment.size} fit; the largest free {segment.level} holds {most} ({names})"
+    )
+
+
+def _where(room: Room, table: Table, request: GangRequest, depth: int) -> str:
+    """What is free, domain by domain, where that is short enough to tell."""
+    if not depth or depth == len(room.fabric.levels) - 1:
+        return ""
+    level, slots = room.fabric.levels[depth], table.slots
+    full = [int(domain) for domain in np.flatnonzero(slots[depth] > 0)]
+    if not full or len(full) > SHOWN:
+        return ""
+    parts = []
+    for domain in full:
+        inside = range(int(level.starts[domain]), int(level.ends[domain]))
+        names = [room.fabric.nodes[place] for place in inside if slots[-1][place] > 0]
+        listed = f" ({', '.join(names)})" if len(names) <= SHOWN else ""
+        parts.append(f"{int(slots[depth][domain])} in {level.names[domain] or 'no ' + level.name}{listed}")
+    return f"; room for {int(slots[0][0])}: {' + '.join(parts)}"
+
+
+def _split(room: Room, shape: Shape) -> str:
+    """Nodes with enough devices, but not in one domain of the node."""
+    wish = shape.device
+    if wish is None:
+        return ""
+    told = []
+    for position in np.flatnonzero(room.free.kind(wish.type) >= wish.count)[:SHOWN]:
+        groups = Counter(d.group for d in room.devices(int(position)) if d.type == wish.type)
+        sizes = sorted(groups.values(), reverse=True)
+        split = f"{' + '.join(map(str, sizes))} over {len(sizes)} {domain_name(wish.type)} domains"
+        told.append(f"{room.fabric.nodes[int(position)]} has {sum(sizes)} free {wish.type}, split {split}")
+    return "; " + "; ".join(told) if told else ""
+
+
+def domain_name(kind: str) -> str:
+    """What joins devices of a kind inside a node, as its vendor calls it."""
+    known = catalogue().get(kind)
+    return known.interconnect.upper() if known else "interconnect"
 
 
 def _need(request: GangRequest, device: DeviceRequest | None, workers: int) -> str:

@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from controller.records import JobRecord
-from controller.scheduling.types import DeviceRequest, GangRequest
+from controller.scheduling.types import DeviceRequest, GangRequest, Role, Segment
 from muster.accelerators import canonical
-from muster.quantity import parse_cpu, parse_memory
+from muster.quantity import parse_cpu, parse_duration, parse_memory
 from muster.states import JobPhase
 
 PRIORITY_CLASSES: Final = {"low": -100, "normal": 0, "high": 100}
@@ -19,11 +19,12 @@ def wants_to_start(job: JobRecord) -> bool:
     return job.phase in _WAITING and not (job.suspend or job.cancel)
 
 
-def turn(request: GangRequest) -> tuple[bool, int, float, str, str, str]:
-    """The order in which gangs are served: repairs, then priority, then age, then name."""
+def turn(request: GangRequest) -> tuple[bool, int, bool, float, str, str, str]:
+    """The order in which gangs are served: repairs, then priority, then who has a claim, then age, then name."""
     return (
         not request.repair,
         -request.priority,
+        request.claim is None,
         request.queued_at,
         request.namespace,
         request.name,
@@ -40,30 +41,70 @@ def request_of(job: JobRecord) -> GangRequest:
     """The gang of a job's validated spec."""
     spec = job.spec
     topology = spec.get("topology") or {}
+    preemption = spec.get("preemption") or {}
+    limit = spec.get("timeLimit")
     return GangRequest(
         job_uid=job.uid,
         namespace=job.namespace,
         name=job.name,
         queue=spec.get("queue", "default"),
-        priority=PRIORITY_CLASSES.get(spec.get("priorityClass", "normal"), PRIORITY_CLASSES["normal"]),
+        priority=_priority(spec),
         queued_at=job.queued_at,
         repair=job.phase is JobPhase.RECOVERING,
-        options=_options(spec),
+        options=_options(spec, topology),
+        roles=tuple(_role(role, spec, topology) for role in spec.get("roles") or ()),
+        minimum=spec.get("minWorkers"),
         cpu_milli=parse_cpu(spec.get("cpu", "1")),
         memory=parse_memory(spec.get("memory", "256Mi")),
         max_per_node=spec.get("maxPerNode", 1),
         required_level=topology.get("required"),
         preferred_level=topology.get("preferred"),
+        segment=_segment(topology),
+        balanced=topology.get("split") == "balanced",
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         preferred=job.preferred,
         excluded=job.excluded,
+        limit=parse_duration(limit) if limit else None,
+        preemptible=preemption.get("allowed", True),
+        migratable=preemption.get("migrate", False),
+        charge=spec.get("charge"),
+        after=tuple(entry["job"] for entry in spec.get("after") or ()),
+        claim=job.claim,
     )
 
 
-def _options(spec: dict[str, Any]) -> tuple[tuple[DeviceRequest | None, int], ...]:
+def _priority(spec: dict[str, Any]) -> int:
+    value: int | None = spec.get("priority")
+    if value is not None:
+        return value
+    return PRIORITY_CLASSES.get(spec.get("priorityClass", "normal"), PRIORITY_CLASSES["normal"])
+
+
+def _segment(topology: dict[str, Any]) -> Segment | None:
+    segment = topology.get("segment")
+    return Segment(segment["size"], segment["level"]) if segment else None
+
+
+def _device(kind: dict[str, Any], topology: dict[str, Any]) -> DeviceRequest:
+    joined, rails = topology.get("devices") == "joined", topology.get("rails") == "match"
+    return DeviceRequest(device_type(kind["type"]), kind["count"], joined, rails)
+
+
+def _options(spec: dict[str, Any], topology: dict[str, Any]) -> tuple[tuple[DeviceRequest | None, int], ...]:
     workers = spec.get("workers", 1)
     kinds = spec.get("accelerators") or []
     if not kinds:
         return ((None, workers),)
-    return tuple(
-        (DeviceRequest(device_type(kind["type"]), kind["count"]), kind.get("workers") or workers) for kind in kinds
+    return tuple((_device(kind, topology), kind.get("workers") or workers) for kind in kinds)
+
+
+def _role(role: dict[str, Any], spec: dict[str, Any], topology: dict[str, Any]) -> Role:
+    kinds = role.get("accelerators", spec.get("accelerators")) or []
+    return Role(
+        name=role["name"],
+        workers=role.get("workers", 1),
+        device=_device(kinds[0], topology) if kinds else None,
+        cpu_milli=parse_cpu(role.get("cpu", spec.get("cpu", "1"))),
+        memory=parse_memory(role.get("memory", spec.get("memory", "256Mi"))),
+        required_level=(role.get("topology") or {}).get("required"),
     )

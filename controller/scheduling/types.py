@@ -1,4 +1,4 @@
-"""The planner's data: requests and placements in, decision groups and reasons out.
+"""The planner's data: requests and placements in, decisions and reasons out.
 
     index = apply(index, changes)        (controller.scheduling.index)
     plan  = plan(index, now) -> Plan     (controller.scheduling.planner)
@@ -7,23 +7,48 @@ Both are pure: no clock, no randomness, no I/O. The same input in any order give
 break by name.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from controller.records import Claim
 from muster.reasons import Waiting
 
 
 class DeviceRequest(Struct, frozen=True):
-    """Devices of each worker: a catalogue type and a count."""
+    """Devices of each worker: a catalogue type and a count. `joined`: all of one intra-node domain. `rails`: every
+    worker of the gang has devices of the same rails."""
 
     type: str
     count: int
+    joined: bool = False
+    rails: bool = False
+
+
+class Segment(Struct, frozen=True):
+    """Every `size` consecutive ranks share one domain of this level."""
+
+    size: int
+    level: str
+
+
+class Role(Struct, frozen=True, kw_only=True):
+    """One shape of a gang of several: so many workers, with a level that these alone must share."""
+
+    name: str
+    workers: int
+    device: DeviceRequest | None
+    cpu_milli: int
+    memory: int
+    required_level: str | None = None
 
 
 class GangRequest(Struct, frozen=True, kw_only=True):
     """One restart scope that wants to start, all workers or none. `options` are the acceptable accelerator
-    kinds in order (empty: no devices needed), each with its own number of workers. `preferred` nodes are
-    taken where they still fit; `excluded` are never taken. Order: repairs first, then priority (high first),
-    then `queued_at`, then name."""
+    kinds in order (empty: no devices needed), each with its own number of workers; `roles`, where there are any,
+    stand for them. `minimum`: of an elastic gang, the workers without which it does not run. `preferred` nodes are
+    taken where they still fit; `excluded` are never taken. `limit` in seconds. Order: repairs first, then priority
+    (high first), then `queued_at`, then name."""
 
     job_uid: str
     namespace: str
@@ -34,13 +59,24 @@ class GangRequest(Struct, frozen=True, kw_only=True):
     queued_at: float = 0.0
     repair: bool = False
     options: tuple[tuple[DeviceRequest | None, int], ...] = ()
+    roles: tuple[Role, ...] = ()
+    minimum: int | None = None
     cpu_milli: int = 0
     memory: int = 0
     max_per_node: int = 1
     required_level: str | None = None
     preferred_level: str | None = None
+    segment: Segment | None = None
+    balanced: bool = False
+    selector: tuple[tuple[str, str], ...] = ()
     preferred: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    limit: float | None = None
+    preemptible: bool = True
+    migratable: bool = False
+    charge: int | None = None
+    after: tuple[str, ...] = ()
+    claim: Claim | None = None
 
 
 class WorkerPlacement(Struct, frozen=True):
@@ -48,6 +84,7 @@ class WorkerPlacement(Struct, frozen=True):
 
     node: str
     devices: tuple[int, ...] = ()
+    role: str = "worker"
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -58,14 +95,57 @@ class Start(Struct, frozen=True, kw_only=True):
     device_type: str | None
     workers: tuple[WorkerPlacement, ...]
     domain: str = ""  # the tightest fabric domain that holds them all, for people
+    note: str = ""  # what its user should know of this placement
 
 
 class DecisionGroup(Struct, frozen=True, kw_only=True):
-    """Committed whole or dropped whole: victims (later) plus the beneficiary. `reads` are the nodes whose
-    state the decision rests on."""
+    """Committed whole or dropped whole. `reads` are the nodes whose state the decision rests on."""
 
     start: Start
     reads: tuple[str, ...] = ()
+
+
+class Victim(Struct, frozen=True, kw_only=True):
+    """An attempt that must go, or an elastic one that gives these workers up (`workers` are uids, none: all go)."""
+
+    job_uid: str
+    attempt_uid: str
+    workers: tuple[str, ...] = ()
+
+
+class Eviction(Struct, frozen=True, kw_only=True):
+    """The victims whose going makes room for the beneficiary, and where it will lie: one transaction stops them all
+    and gives it its claim, or does nothing."""
+
+    job_uid: str
+    victims: tuple[Victim, ...]
+    workers: tuple[WorkerPlacement, ...]
+    message: str = ""
+
+
+class Migration(Struct, frozen=True, kw_only=True):
+    """A running gang goes elsewhere, so that the beneficiary finds a domain whole. The destination is bound first."""
+
+    job_uid: str
+    attempt_uid: str
+    workers: tuple[WorkerPlacement, ...]
+    beneficiary: str
+
+
+class Growth(Struct, frozen=True, kw_only=True):
+    """More workers for an elastic gang that runs, out of what nobody waits for."""
+
+    job_uid: str
+    attempt_uid: str
+    workers: tuple[WorkerPlacement, ...]
+
+
+class Reservation(Struct, frozen=True, kw_only=True):
+    """The first blocked gang whose start can be dated: when, UTC seconds, and where."""
+
+    job_uid: str
+    at: float
+    nodes: tuple[str, ...]
 
 
 class Wait(Struct, frozen=True, kw_only=True):
@@ -81,3 +161,12 @@ class Wait(Struct, frozen=True, kw_only=True):
 class Plan(Struct, frozen=True):
     groups: tuple[DecisionGroup, ...] = ()
     waits: tuple[Wait, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    migrations: tuple[Migration, ...] = ()
+    growths: tuple[Growth, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    released: tuple[str, ...] = ()
+    """Jobs whose claim no longer serves."""
+    alerts: tuple[str, ...] = ()
+    charges: Mapping[str, int] = {}
+    """Devices that waiting jobs are charged for: what was vacated for a claim, all of a gang that is being repaired."""

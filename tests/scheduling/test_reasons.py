@@ -28,7 +28,7 @@ CASES: list[tuple[str, dict[str, Any], tuple[str, str, str]]] = [
         {"pods": 2, "per_pod": 8, "required": "rack"},
         (
             "TOPOLOGY_FRAGMENTED",
-            "needs 2 workers x 8 h100 in one rack; the best rack, l0, has room for 1",
+            "needs 2 workers x 8 h100 in one rack; the best rack, l0, has room for 1; room for 2: 1 in l0 (n0) + 1 in l1 (n2)",
             "topology.required: block has room",
         ),
     ),
@@ -130,6 +130,7 @@ def test_several_kinds_are_explained_one_by_one_and_the_first_code_binds() -> No
     assert wait.message == (
         "needs 2 workers x 8 h200 in one rack; no rack has room for one; 4 of 4 h200 are free; "
         "or needs 2 workers x 8 h100 in one rack; the best rack, l0, has room for 1"
+        "; room for 2: 1 in l0 (n0) + 1 in l1 (n2)"
     )
 
 

@@ -1,0 +1,238 @@
+"""One plan in the making: what is left of the room and of the quotas, and how a gang is placed in it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from msgspec.structs import replace
+
+from controller.scheduling.book import Book, demand_of
+from controller.scheduling.crews import Crew, crews_of, usage
+from controller.scheduling.fabric import Bools, Fabric
+from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
+from controller.scheduling.index import ClusterIndex
+from controller.scheduling.placement import choose, rail_shapes
+from controller.scheduling.room import Room, Shape, positions, shape_of
+from controller.scheduling.types import GangRequest, Start, WorkerPlacement
+from muster.protocol import Device
+from muster.states import JobPhase
+
+BOUNDED = "the search for a mixed gang ended at its bound"
+
+
+class Cycle:
+    """The state of one plan. `room` is what nobody holds, has claimed or has been given; `kept`, where there is a
+    reservation, what those may use who do not end before it."""
+
+    def __init__(self, index: ClusterIndex, now: float) -> None:
+        self.index, self.now = index, now
+        self.fabric: Fabric = index.fabric
+        self.room = Room(index.fabric, index.free, index.free_devices, index.carded)
+        self.kept: Room | None = None
+        self.kept_until = 0.0
+        self.crews: dict[str, Crew] = crews_of(index)
+        self.book = Book(index.queues)
+        self.held: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
+        self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
+        self.bounded: set[str] = set()
+        self._masks: dict[tuple[tuple[str, str], ...], Bools] = {}
+        self._empty: Room | None = None
+        if self.book.kinds():
+            for queue, demand in usage(index, self.crews):
+                self.book.add(queue, demand)
+            for request in self.recovering():
+                self.book.add(request.queue, demand_of(request, 0))
+
+    def recovering(self) -> list[GangRequest]:
+        """Gangs that lost their place and stay charged for it."""
+        return [
+            request
+            for uid, request in self.index.gangs.items()
+            if self.index.jobs[uid].phase is JobPhase.RECOVERING and uid not in self.crews
+        ]
+
+    def empty(self) -> Room:
+        """What would be free if nothing ran."""
+        if self._empty is None:
+            self._empty = Room(self.fabric, self.index.total, self._all_devices, self.index.carded)
+        return self._empty
+
+    def _all_devices(self, node: str) -> list[Device]:
+        return [device for device in self.index.nodes[node].devices if device.healthy]
+
+    def mask(self, request: GangRequest) -> Bools | None:
+        """The nodes that the gang's selector allows."""
+        if not request.selector:
+            return None
+        if request.selector not in self._masks:
+            nodes = (self.index.nodes[name] for name in self.fabric.nodes)
+            fit = [all(node.labels.get(key) == value for key, value in request.selector) for node in nodes]
+            self._masks[request.selector] = np.array(fit, dtype=np.bool_)
+        return self._masks[request.selector]
+
+    def for_whom(self, request: GangRequest) -> Room:
+        """The room that a gang may use: all of it where it ends before what is reserved."""
+        if self.kept is None or (request.limit is not None and self.now + request.limit <= self.kept_until):
+            return self.room
+        return self.kept
+
+    def start(self, request: GangRequest, mask: Bools | None = None) -> Start | None:
+        """Place it now, out of the room and the books; None changes nothing."""
+        room = self.for_whom(request)
+        found = self.place(room, request, mask)
+        if found is None:
+            return None
+        option, workers, note = found
+        self.took(room, request, workers)
+        self.book.add(request.queue, demand_of(request, option, len(workers)))
+        self.started.append((request, workers))
+        device = request.options[option][0] if not request.roles else request.roles[0].device
+        return Start(
+            job_uid=request.job_uid,
+            scope=request.scope,
+            device_type=device.type if device else None,
+            workers=workers,
+            domain=self.fabric.shared(self.fabric.positions[worker.node] for worker in workers),
+            note=note,
+        )
+
+    def took(self, room: Room, request: GangRequest, workers: Iterable[WorkerPlacement]) -> None:
+        """Carry what was taken out of one of the two rooms into the other."""
+        if self.kept is None:
+            return
+        if room is self.kept:
+            remove(self.room, request, workers)
+        else:
+            rows = sorted({self.fabric.positions[worker.node] for worker in workers})
+            self.kept.limit(self.room, rows)
+
+    def place(
+        self, room: Room, request: GangRequest, mask: Bools | None = None, quota: bool = True
+    ) -> tuple[int, tuple[WorkerPlacement, ...], str] | None:
+        """(which kind, its workers, a note) taken out of `room`, or None. An elastic gang is as large as it can be.
+        Kinds in order; first those with which it goes back to where it was."""
+        own = self.mask(request)
+        if own is not None:
+            mask = own if mask is None else own & mask
+        for keep in (True, False) if request.preferred and not request.roles else (False,):
+            for option in range(1 if request.roles else len(request.options)):
+                workers = self._option(room, request, option, mask, keep, quota)
+                if workers:
+                    return option, workers, self._note(request, workers)
+        return None
+
+    def _option(
+        self, room: Room, request: GangRequest, option: int, mask: Bools | None, keep: bool, quota: bool
+    ) -> tuple[WorkerPlacement, ...]:
+        if request.roles:
+            if quota and self.book.short(request.queue, demand_of(request, option)) is not None:
+                return ()
+            answer = choose_roles(room, request, mask)
+            if answer.bounded:
+                self.bounded.add(request.job_uid)
+            return take_roles(room, request, answer.spreads) if answer.spreads is not None else ()
+        device, most = request.options[option]
+        for shape in rail_shapes(room, shape_of(request, device)):
+
+            def fit(workers: int, shape: Shape = shape) -> dict[int, int] | None:
+                if quota and self.book.short(request.queue, demand_of(request, option, workers)) is not None:
+                    return None
+                return choose(room, request, shape, workers, mask, keep)
+
+            chosen = largest(fit, most, request)
+            if chosen:
+                return room.take(shape, chosen)
+        return ()
+
+    def _note(self, request: GangRequest, workers: tuple[WorkerPlacement, ...]) -> str:
+        """Cards are given out whole."""
+        wish = request.options[0][0] if request.options else None
+        held = len(workers[0].devices)
+        if wish is None or held <= wish.count:
+            return ""
+        what = "a pair" if held == 2 else f"whole cards, {held} devices"
+        return f"{wish.count} {wish.type} rounded up to {what}"
+
+    def depart(self, uids: Iterable[str]) -> None:
+        """These workers are told to go in this plan."""
+        going = set(uids)
+        for job, crew in self.crews.items():
+            if any(worker.uid in going for worker in crew.workers):
+                workers = tuple(replace(w, desired="stop") if w.uid in going else w for w in crew.workers)
+                leaving = crew.leaving or all(worker.desired == "stop" for worker in workers)
+                self.crews[job] = replace(crew, workers=workers, leaving=leaving)
+
+    def hold(self, request: GangRequest, nodes: Iterable[str]) -> tuple[WorkerPlacement, ...]:
+        """Keep for a gang what is free of its place on these nodes (one name for each worker)."""
+        wanted = Counter(self.fabric.positions[node] for node in nodes if node in self.fabric.positions)
+        shapes = shapes_of(request) if request.roles else [shape_of(request, device) for device, _ in request.options]
+        taken: list[WorkerPlacement] = []
+        for position, count in sorted(wanted.items()):
+            left = count
+            for shape in shapes:
+                part = min(left, int(self.room.table(shape).units[-1][position]))
+                if part:
+                    taken += self.room.take(shape, {position: part})
+                    left -= part
+        self.took(self.room, request, taken)
+        self.held.append((request, tuple(taken)))
+        return tuple(taken)
+
+    def unheld(self, but: str) -> Room:
+        """The room as it would be without what is kept for others."""
+        room = self.room.copy()
+        for request, workers in self.held:
+            if request.job_uid != but:
+                give_back(room, self.index, request, workers)
+        return room
+
+
+def largest(fit: Callable[[int], dict[int, int] | None], most: int, request: GangRequest) -> dict[int, int] | None:
+    """The answer for the most workers for which there is one, down to the gang's minimum."""
+    found = fit(most)
+    if found is not None or request.minimum is None or request.minimum >= most:
+        return found
+    step = request.segment.size if request.segment else 1
+    low, high = -(-request.minimum // step), (most - 1) // step
+    found = fit(low * step)
+    if found is None:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        larger = fit(middle * step)
+        if larger is None:
+            high = middle - 1
+        else:
+            low, found = middle, larger
+    return found
+
+
+def needs_of(request: GangRequest, worker: WorkerPlacement) -> tuple[int, int]:
+    """CPU and memory of one placed worker."""
+    for role in request.roles:
+        if role.name == worker.role:
+            return role.cpu_milli, role.memory
+    return request.cpu_milli, request.memory
+
+
+def remove(room: Room, request: GangRequest, workers: Iterable[WorkerPlacement]) -> None:
+    """Take exactly these workers out of a room."""
+    for worker in workers:
+        cpu, memory = needs_of(request, worker)
+        position = room.fabric.positions[worker.node]
+        mine = [device for device in room.devices(position) if device.index in worker.devices]
+        room.lose(position, cpu, memory, mine)
+
+
+def give_back(room: Room, index: ClusterIndex, request: GangRequest, workers: Iterable[WorkerPlacement]) -> None:
+    """The opposite of `remove`."""
+    for worker in workers:
+        cpu, memory = needs_of(request, worker)
+        devices = [device for device in index.nodes[worker.node].devices if device.index in worker.devices]
+        room.give(worker.node, cpu, memory, devices)
+
+
+def only_nodes(fabric: Fabric, nodes: Iterable[str]) -> Bools:
+    mask = np.zeros(len(fabric.nodes), dtype=np.bool_)
+    mask[positions(fabric, nodes)] = True
+    return mask
