@@ -69,8 +69,8 @@ def _devices(grids: dict[str, Grid], into: Inspection) -> None:
             for other, cell in zip(grid.columns, cells, strict=True):
                 if label in number and other in number and label != other:
                     facts.setdefault((number[label], number[other]), {})[name] = _cell(name, cell)
-    for (one, other), known in sorted(facts.items()):
-        into.device(one).details.setdefault("links", {})[str(other)] = known
+    for (one, two), known in sorted(facts.items()):
+        into.device(one).details.setdefault("links", {})[str(two)] = known
     for name, key in (
         ("weight", "weight"),
         ("hops", "hops"),
