@@ -28,7 +28,7 @@ from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
 from api.renewals import Renewals
-from api.routes import about, changes, events, health, job_parts, jobs, logs, nodes, queues
+from api.routes import about, admin, changes, events, health, job_parts, jobs, logs, nodes, queues
 from api.services import Services
 from api.settings import Settings
 from api.stream import Pools, Stream
@@ -70,7 +70,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     for error in (Problem, StoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(error, _refused)
     token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
-    for module in (jobs, job_parts, logs, nodes, queues, events, changes, about):
+    for module in (jobs, job_parts, logs, nodes, queues, events, changes, admin, about):
         app.include_router(module.router, prefix=PREFIX, dependencies=[token])
     app.include_router(health.router)
     app.add_api_websocket_route("/agent/v1/stream", _stream)

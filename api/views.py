@@ -268,6 +268,35 @@ class VersionView(TypedDict):
     protocolOldest: int
 
 
+class InvariantView(TypedDict):
+    """`broken` are sentences, one for each thing that breaks it."""
+
+    name: str
+    broken: list[str]
+
+
+class CheckView(TypedDict):
+    """All invariants of the cluster at one revision."""
+
+    ok: bool
+    revision: str
+    invariants: list[InvariantView]
+
+
+class OutboxView(TypedDict):
+    """A promised side effect, without its payload, which may hold secrets."""
+
+    id: str
+    kind: str
+    key: str
+    state: Literal["due", "done", "dead"]
+    tries: int
+    error: str
+    createdAt: str | None
+    nextAt: str | None
+    doneAt: str | None
+
+
 class ErrorView(TypedDict):
     field: str
     code: str

@@ -8,6 +8,7 @@ from api.views import (
     AttemptRef,
     AttemptView,
     CheckpointView,
+    CheckView,
     DeviceView,
     EventView,
     ExitView,
@@ -16,6 +17,7 @@ from api.views import (
     ListMetadata,
     ListView,
     NodeView,
+    OutboxView,
     PlacedView,
     ProgressView,
     QueueView,
@@ -36,6 +38,7 @@ from controller.records import (
     Verdict,
     WorkerRecord,
 )
+from controller.state import OutboxItem
 from muster.clock import iso
 from muster.protocol import Device, ProgressPoint, RankExit
 from muster.quantity import format_cpu, format_memory
@@ -317,4 +320,26 @@ def myself(record: AttemptRecord) -> SelfView:
         "attempt": attempt_ref(record),
         "epoch": record.epoch,
         "resume": {"path": resume.path, "step": resume.step} if resume else None,
+    }
+
+
+def check(revision: int, findings: Mapping[str, list[str]]) -> CheckView:
+    return {
+        "ok": not any(findings.values()),
+        "revision": str(revision),
+        "invariants": [{"name": name, "broken": broken} for name, broken in findings.items()],
+    }
+
+
+def outbox_item(item: OutboxItem) -> OutboxView:
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "key": item.key,
+        "state": item.state,
+        "tries": item.tries,
+        "error": item.error,
+        "createdAt": iso(item.created_at),
+        "nextAt": iso(item.next_at) if item.state == "due" else None,
+        "doneAt": iso(item.done_at),
     }

@@ -47,6 +47,10 @@ class Api:
         with _told():
             return self._client.act(kind, name, verb, namespace)
 
+    def post(self, path: str) -> Object:
+        with _told():
+            return self._client.http.json("POST", BASE + path)
+
     def delete(self, path: str) -> Object:
         with _told():
             return self._client.http.json("DELETE", BASE + path)

@@ -7,6 +7,7 @@ from sqlalchemy import bindparam, func, select
 
 from controller.records import Change, Record
 from controller.state import tables
+from controller.state.audit import Books
 from controller.state.errors import TooOld
 from controller.state.kinds import JOB, KINDS, WORKER, Kind
 from controller.state.reading import Cluster, Facts, Jobs
@@ -21,7 +22,7 @@ class Reading(Jobs, Cluster, Facts):
     """What can be read in every transaction, a reading or a writing one."""
 
 
-class Reader(Reading):
+class Reader(Reading, Books):
     """One consistent snapshot of everything."""
 
     def revision(self) -> int:

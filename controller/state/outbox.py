@@ -25,6 +25,13 @@ _failed = _still_due.values(
     state=case((_box.c.tries + 1 >= OUTBOX_TRIES, "dead"), else_="due"),
     done_at=case((_box.c.tries + 1 >= OUTBOX_TRIES, bindparam("now")), else_=None),
 ).returning(_box.c.state)
+_in_state = select(_box).where(_box.c.state == bindparam("the_state"))
+_oldest = _in_state.order_by(_box.c.created_at, _box.c.id).limit(bindparam("limit"))
+_revive = (
+    update(_box)
+    .where(_box.c.id == bindparam("the_id"), _box.c.state == "dead")
+    .values(state="due", tries=0, next_at=bindparam("now"), done_at=None)
+)
 _later = _still_due.values(next_at=bindparam("next"))
 
 
@@ -35,6 +42,14 @@ def due(connection: Connection, now: float, limit: int) -> list[OutboxItem]:
 def item(connection: Connection, id: str) -> OutboxItem | None:  # noqa: A002
     row = connection.execute(_item, {"the_id": id}).first()
     return None if row is None else _read(row)
+
+
+def select_state(connection: Connection, state: str, limit: int) -> list[OutboxItem]:
+    return [_read(row) for row in connection.execute(_oldest, {"the_state": state, "limit": limit})]
+
+
+def revive(connection: Connection, id: str, now: float) -> bool:  # noqa: A002
+    return connection.execute(_revive, {"the_id": id, "now": now}).rowcount == 1
 
 
 def done(connection: Connection, id: str, now: float) -> None:  # noqa: A002

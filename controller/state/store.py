@@ -122,6 +122,11 @@ class Store:
         with self._plain() as connection:
             outbox.later(connection, id, next_at)
 
+    def outbox_retry(self, id: str) -> bool:  # noqa: A002
+        """A dead item is due now, with all its tries. False, and nothing is changed, when it is not dead."""
+        with self._plain() as connection:
+            return outbox.revive(connection, id, self._clock.now())
+
     def prune(self) -> None:
         """Drop what is beyond its limit: old changes, remembered answers, finished outbox items. To be called from
         time to time; records of jobs are never touched."""

@@ -1,0 +1,46 @@
+"""For operators: does every promise hold, and side effects that were given up."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from api import wire
+from api.problems import conflict, not_found
+from api.replies import reply
+from api.services import Here
+from api.views import CheckView, ListView, OutboxView
+from controller.invariants import findings, observe
+
+router = APIRouter(prefix="/admin", tags=["admin"])
+
+
+@router.get("/check", response_model=CheckView)
+def check(here: Here) -> Response:
+    """Every invariant on one snapshot of the database. 200 whatever is found; `ok` says whether all hold."""
+    with here.store.read() as r:
+        seen = observe(r)
+    return reply(wire.check(seen.revision, findings(seen, here.clock.now())))
+
+
+@router.get("/outbox", response_model=ListView[OutboxView])
+def outbox(
+    here: Here,
+    state: Literal["due", "done", "dead"] = "dead",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Side effects that were promised, the oldest first; without `state` those that were given up."""
+    with here.store.read() as r:
+        items = [wire.outbox_item(item) for item in r.outbox_items(state, limit)]
+        return reply(wire.page("OutboxItem", r.revision(), items))
+
+
+@router.post("/outbox/{id}/retry", response_model=OutboxView)
+def retry(here: Here, id: str) -> Response:  # noqa: A002
+    """A dead item is due again at once, with all its tries."""
+    revived = here.store.outbox_retry(id)
+    item = here.store.outbox_item(id)
+    if item is None:
+        raise not_found("Outbox item", id)
+    if not revived:
+        raise conflict(f"outbox item {id} is {item.state}, not dead")
+    return reply(wire.outbox_item(item))
