@@ -17,6 +17,7 @@ from controller.acts.advance import write_advance
 from controller.acts.end import write_end
 from controller.acts.nodes import judge_nodes
 from controller.acts.observations import record_observations
+from controller.acts.preempt import commit_eviction, drop_claim
 from controller.acts.start import PortMemory, commit_start, write_new_ports
 from controller.acts.waits import settle_idle, write_waits
 from controller.executors.base import Executor, Intent
@@ -163,7 +164,12 @@ class Loop:
                 commit_start, start=group.start, ports=self._ports, lease=self._lease, new_id=self._new_id, now=now
             )
             self._write(start)
-        if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or decided.groups:
+        for uid in decided.released:
+            self._write(partial(drop_claim, job_uid=uid))
+        for eviction in decided.evictions:
+            self._write(partial(commit_eviction, eviction=eviction, now=now))
+        acted = bool(decided.groups or decided.released or decided.evictions)
+        if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or acted:
             self._wrote()
 
     def _remind_executor(self) -> None:

@@ -79,6 +79,7 @@ def commit_start(
         message="",
         epoch=attempt.epoch,
         attempt_uid=attempt.uid,
+        claim=None,
         recovering_since=None,
     )
     where = f" in {start.domain}" if start.domain else ""
