@@ -6,11 +6,13 @@ import importlib.util
 import os
 import platform
 import socket
+import time
 from pathlib import Path
 from typing import Final
 
 from cli.up.filesystem import existing, filesystem_of, is_network, mounts
 from cli.up.layout import Layout
+from cli.up.processes import start_time
 from cli.up.refusal import CannotStart
 
 LOWEST_FREE: Final = 64 * 2**20
@@ -40,16 +42,21 @@ def prepare_folder(folder: Path) -> Layout:
     return Layout(folder)
 
 
-def take_lock(layout: Layout) -> int:
-    """The lock of this data directory, held until the process ends. Raises CannotStart naming who has it."""
+def take_lock(layout: Layout, patience: float = 15.0) -> int:
+    """The lock of this data directory, held until the process ends. One that was killed and is being cleaned up after is
+    waited for, `patience` seconds at most. Raises CannotStart naming who has it."""
     try:
         lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise CannotStart(f"{layout.lock} cannot be opened: {error.strerror}", hint=ANOTHER) from None
+    deadline = time.monotonic() + patience
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while not _locked(lock):
+            if not _ending(lock) or time.monotonic() > deadline:
+                raise BlockingIOError
+            time.sleep(0.05)
     except BlockingIOError:
-        owner = os.pread(lock, 32, 0).decode(errors="replace") or "unknown"
+        owner = " ".join(_owner(lock)) or "unknown"
         os.close(lock)
         raise CannotStart(
             f"a cluster is already running in {layout.folder} (pid {owner})",
@@ -61,6 +68,25 @@ def take_lock(layout: Layout) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _owner(lock: int) -> list[str]:
+    """`[PID]` of an `up`, `[PID, "ending"]` of a watchdog at work."""
+    return os.pread(lock, 32, 0).decode(errors="replace").split()
+
+
+def _ending(lock: int) -> bool:
+    """Its owner is a watchdog, or an `up` that is dead and whose watchdog has not written yet."""
+    owner = _owner(lock)
+    return owner[1:] == ["ending"] or (bool(owner) and owner[0].isdigit() and start_time(int(owner[0])) is None)
 
 
 def free_port(host: str, port: int) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import click
 
 from cli.up.checks import check_devices, free_port, prepare_folder, redis_binary, take_lock
-from cli.up.layout import default_folder
+from cli.up.layout import Layout, default_folder
 from cli.up.parts import Plan, parts
 from cli.up.readiness import readiness
+from cli.up.refusal import CannotStart
 from cli.up.supervisor import Supervisor
 
 DEFAULT_PORT = 7878
@@ -56,11 +58,33 @@ def up(data_dir: Path | None, host: str, port: int, agents: int, devices: str, n
         redis_port=free_port("127.0.0.1", 0),
         redis_password=secrets.token_urlsafe(24),
     )
-    _run(plan)
+    watchdog, hold = _watchdog(layout, lock)
+    _run(plan, watchdog.pid)
+    watchdog.kill()  # only now: had the end gone wrong, it would finish it
+    watchdog.wait()
+    os.close(hold)
     os.close(lock)
 
 
-def _run(plan: Plan) -> None:
+def _watchdog(layout: Layout, lock: int) -> tuple[subprocess.Popen[bytes], int]:
+    """The process that ends the shims should we be killed, and the end of the pipe that says that we are there."""
+    ear, hold = os.pipe()
+    try:
+        command = (sys.executable, "-P", "-m", "cli.up.watchdog", str(layout.folder), str(ear), str(lock))
+        null = subprocess.DEVNULL
+        process = subprocess.Popen(
+            command, stdin=null, stdout=null, stderr=null, pass_fds=(ear, lock), start_new_session=True
+        )
+    except OSError as error:
+        raise CannotStart(
+            f"no process can be started: {error.strerror}", hint="`muster doctor` tells what this machine lacks"
+        ) from None
+    finally:
+        os.close(ear)
+    return process, hold
+
+
+def _run(plan: Plan, watchdog: int) -> None:
     _say(f"starting a cluster of {plan.agents} nodes in {plan.layout.folder}")
     if os.geteuid() == 0:
         _say("note: everything runs as root, your jobs too; on a shared machine run it as an ordinary user")
@@ -73,6 +97,7 @@ def _run(plan: Plan) -> None:
         "dataDir": str(plan.layout.folder),
         "startedAt": datetime.now(UTC).isoformat(timespec="seconds"),
         "nodes": plan.nodes(),
+        "watchdog": watchdog,
     }
     supervisor = Supervisor(plan.layout, parts(plan), about=about, say=_say, ready=readiness(plan))
     supervisor.run(lambda seconds: _welcome(plan, seconds))

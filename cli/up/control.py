@@ -41,7 +41,8 @@ def ask(folder: Path, **request: Any) -> dict[str, Any]:
 
 
 def holder(folder: Path) -> int | None:
-    """The pid of the `up` that has this data directory, also while it starts or ends and answers nothing; else None."""
+    """The pid of who has this data directory: an `up`, also while it starts or ends and answers nothing, or the watchdog
+    of one that was killed; else None."""
     try:
         lock = os.open(Layout(folder).lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -49,8 +50,8 @@ def holder(folder: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(lock, 32, 0)
-        return int(owner) if owner.isdigit() else None
+        owner = os.pread(lock, 32, 0).split()
+        return int(owner[0]) if owner and owner[0].isdigit() else None
     finally:
         os.close(lock)
     return None

@@ -1,5 +1,6 @@
 """Processes as Linux shows them: trees, identities, and an end for certain."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -85,6 +86,20 @@ def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
+
+
+def end(pids: Iterable[int], patience: float) -> None:
+    """Wait until these processes are gone; after `patience` seconds kill those that stay, with all below them."""
+    deadline = time.monotonic() + patience
+    left = {pid: start for pid in pids if (start := start_time(pid)) is not None}
+    while left:
+        for pid in set(left).intersection(children(os.getpid())):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        left = {pid: start for pid, start in left.items() if start_time(pid) == start}
+        if left and time.monotonic() >= deadline:
+            kill(freeze(left))
+        time.sleep(0.01)
 
 
 def shim_pids(agent_folder: Path) -> list[int]:

