@@ -1,5 +1,7 @@
 """The agent of one node: `muster-agent` or `python -m agents.main`, configured by the environment.
 
+`muster-agent inspect` tells what the agent sees of its machine, and needs no configuration (agents/inspecting.py).
+
 Exit status 0: told to end (its shims and their ranks go on). 2: wrong configuration. 3: another agent has this
 folder.
 """
@@ -25,6 +27,10 @@ log = logging.getLogger("muster.agent")
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["inspect"]:
+        from agents.inspecting import main as inspect  # the daemon does not carry what it does not use
+
+        return inspect(sys.argv[2:])
     try:
         config = from_environment()
         level = logging.getLevelNamesMapping().get(config.log_level.upper(), logging.INFO)

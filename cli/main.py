@@ -28,6 +28,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "cordon": ("cli.verbs.cordon:cordon", "Let nothing new start on a node."),
     "uncordon": ("cli.verbs.cordon:uncordon", "Take a cordoned node back into use."),
     "admin": ("cli.verbs.admin:admin", "Check that the cluster keeps its promises; see to dead letters."),
+    "fabric": ("cli.verbs.fabric:fabric", "Read what describes the fabric: Slurm, InfiniBand, labels, CSV."),
     "lab": ("cli.verbs.lab:lab", "Break the embedded cluster on purpose."),
     "version": ("cli.verbs.version:version", "Print the versions of client and server."),
 }
