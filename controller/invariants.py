@@ -105,7 +105,7 @@ def jobs_that_run_have_an_attempt(seen: Observed, now: float) -> Iterable[str]:
         attempt = seen.attempts.get(job.attempt_uid or "")
         if attempt is None and (job.attempt_uid is not None or job.phase in WITH_ATTEMPT):
             yield f"job {_job(job)} is {job.phase} with attempt {job.attempt_uid}, which is not live"
-        elif attempt is not None and job.phase not in WITH_ATTEMPT:
+        elif attempt is not None and job.phase not in WITH_ATTEMPT and not _is_ending(job, attempt):
             yield f"job {_job(job)} is {job.phase}, but its attempt {attempt.uid} is {attempt.phase}"
 
 
@@ -133,7 +133,7 @@ def nothing_is_past_its_deadline(seen: Observed, now: float) -> Iterable[str]:
         if job is not None and (at := _latest(seen, job, attempt)) is not None and now > at + SLACK:
             yield f"attempt {attempt.uid} of {_job(job)} is {attempt.phase} {now - at:.0f} s past its deadline"
     for job in seen.jobs.values():
-        if job.phase is JobPhase.RECOVERING and job.recovering_since is not None:
+        if job.phase is JobPhase.RECOVERING and job.recovering_since is not None and job.attempt_uid is None:
             at = job.recovering_since + parse_duration(job.spec.get("recovery", {}).get("recoveryTimeout", "10m"))
             if now > at + SLACK:
                 yield f"job {_job(job)} is Recovering {now - at:.0f} s past its deadline"
@@ -214,6 +214,11 @@ def _latest(seen: Observed, job: JobRecord, attempt: AttemptRecord) -> float | N
     if attempt.stopping_at is None or any(one.fence is None for one in left):
         return None
     return attempt.stopping_at + max((one.grace + 2 * (one.fence or 0.0) for one in left), default=0.0)
+
+
+def _is_ending(job: JobRecord, attempt: AttemptRecord) -> bool:
+    """The job recovers already while the rest of its failed attempt is being stopped."""
+    return job.phase is JobPhase.RECOVERING and attempt.phase is AttemptPhase.STOPPING
 
 
 def _job(job: JobRecord) -> str:

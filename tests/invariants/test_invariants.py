@@ -142,6 +142,13 @@ def test_a_job_does_not_recover_for_ever():
     assert names(broken(state, NOW + 601 + SLACK)) == {"nothing_is_past_its_deadline"}
 
 
+def test_a_job_recovers_already_while_its_attempt_stops_but_never_while_it_runs():
+    job = replace(JOB, phase=JobPhase.RECOVERING, recovering_since=NOW - 1e6)
+    stopping = replace(ATTEMPT, phase=AttemptPhase.STOPPING, stopping_at=NOW)
+    assert broken(seen(job, attempts=(stopping,)), NOW) == []
+    assert names(broken(seen(job), NOW)) == {"jobs_that_run_have_an_attempt"}
+
+
 def test_a_dead_letter_is_no_fault_but_one_that_does_not_say_why_is():
     good = OutboxItem(id="a", key="a", kind="webhook", payload={}, state="dead", tries=12, error="no", done_at=NOW)
     assert broken(Observed(dead=(good,)), NOW) == []
