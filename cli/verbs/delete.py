@@ -1,6 +1,7 @@
 """`muster delete`."""
 
 import click
+from click.core import ParameterSource
 
 from cli import options
 from cli.api import connect, jobs_path, path_to
@@ -44,5 +45,6 @@ def _from_files(files: tuple[str, ...], namespace: str) -> list[tuple[str, str]]
     from cli.manifests import load
     from cli.verbs.apply import place
 
-    explicit = namespace if namespace != options.default_namespace() else None
+    given = click.get_current_context().get_parameter_source("namespace") is ParameterSource.COMMANDLINE
+    explicit = namespace if given else None  # one that contradicts a manifest is refused, not ignored
     return [(place(one, explicit)[0], f"{one.kind.lower()}/{one.name}") for one in load(files)]

@@ -105,6 +105,14 @@ def test_namespaces_that_contradict_each_other_are_refused(stub, muster, manifes
     assert (done.code, done.err) == (2, f"error: {manifest}:1: the manifest says namespace a, the command says b\n")
 
 
+@pytest.mark.parametrize("verb", ["apply", "delete"])
+def test_the_default_namespace_named_on_purpose_contradicts_a_manifest_too(stub, muster, manifest, verb):
+    manifest.write_text(MANIFEST.replace("{name: ddp-digits}", "{name: ddp-digits, namespace: team}"))
+    done = muster(verb, "-f", manifest, "-n", "default")
+    assert (done.code, stub.asked) == (2, [])
+    assert "the manifest says namespace team, the command says default" in done.err
+
+
 def test_a_kind_that_cannot_be_applied_gets_a_suggestion(stub, muster, manifest):
     manifest.write_text(MANIFEST.replace("kind: Job", "kind: Jobs"))
     done = muster("apply", "-f", manifest)
