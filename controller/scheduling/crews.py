@@ -49,12 +49,16 @@ def crews_of(index: ClusterIndex) -> dict[str, Crew]:
     for attempt in index.attempts.values():
         request = index.asks.get(attempt.job_uid)
         if request is not None and attempt.uid in members:
-            crew = tuple(sorted(members[attempt.uid], key=lambda worker: (worker.role, worker.index)))
+            found = members[attempt.uid]
+            if len(found) > 1:
+                found.sort(key=lambda worker: (worker.role, worker.index))
+            crew = tuple(found)
             crews[attempt.job_uid] = Crew(
                 request=request,
                 attempt=attempt,
                 workers=crew,
-                leaving=attempt.phase is AttemptPhase.STOPPING or all(w.desired == "stop" for w in crew),
+                leaving=attempt.phase is AttemptPhase.STOPPING
+                or (crew[0].desired == "stop" and all(w.desired == "stop" for w in crew)),
             )
     return crews
 

@@ -30,7 +30,7 @@ class Cycle:
         self.room = Room(index.fabric, index.free, index.free_devices, index.carded)
         self.kept: Room | None = None
         self.kept_until = 0.0
-        self.crews: dict[str, Crew] = crews_of(index)
+        self._crews: dict[str, Crew] | None = None
         self.book = Book(index.queues)
         self.held: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
@@ -42,6 +42,13 @@ class Cycle:
                 self.book.add(queue, demand)
             for request in self.recovering():
                 self.book.add(request.queue, demand_of(request, 0))
+
+    @property
+    def crews(self) -> dict[str, Crew]:
+        """What runs, by job uid. It is looked for only when somebody asks."""
+        if self._crews is None:
+            self._crews = crews_of(self.index)
+        return self._crews
 
     def recovering(self) -> list[GangRequest]:
         """Gangs that lost their place and stay charged for it."""

@@ -74,7 +74,7 @@ class _Planner:
     def run(self) -> Plan:
         for request in self._turns():
             self._serve(request)
-        growths = grow(self.cycle) if any(crew.request.minimum for crew in self.cycle.crews.values()) else ()
+        growths = grow(self.cycle) if any(ask.minimum for ask in self.index.asks.values()) else ()
         return Plan(
             groups=tuple(self.groups),
             waits=tuple(self.why.of(request, known) for request, known in self.waiting),

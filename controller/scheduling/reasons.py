@@ -74,10 +74,11 @@ def refusal(index: ClusterIndex, request: GangRequest) -> Wait | None:
             return wait(Waiting.INVALID_TOPOLOGY, message, "name one of them in spec.topology")
     if segments := segment_error(request):
         return wait(Waiting.INVALID_TOPOLOGY, segments, "change workers or spec.topology.segment")
-    living = {job.name: job for job in index.jobs.values() if job.namespace == request.namespace}
-    for name in request.after:
-        if name in living:
-            return wait(Waiting.DEPENDENCY, f"waits for {name}, which is {living[name].phase}", "")
+    if request.after:
+        living = {job.name: job for job in index.jobs.values() if job.namespace == request.namespace}
+        for name in request.after:
+            if name in living:
+                return wait(Waiting.DEPENDENCY, f"waits for {name}, which is {living[name].phase}", "")
     queue = index.queues.get(request.queue)
     if queue is None and request.queue != DEFAULT_QUEUE:
         return wait(Waiting.QUOTA, f"queue {request.queue} does not exist", f"create queue {request.queue}")

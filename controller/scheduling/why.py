@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from controller.scheduling.book import demand_of
@@ -9,7 +10,7 @@ from controller.scheduling.columns import takes_work
 from controller.scheduling.consolidation import movables
 from controller.scheduling.crews import Crew, charge, vacate
 from controller.scheduling.cycle import BOUNDED, Cycle
-from controller.scheduling.fabric import NODE, path_of
+from controller.scheduling.fabric import NODE
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.reasons import ORDER, Scene, explain, scene
 from controller.scheduling.room import Room
@@ -238,11 +239,11 @@ def alerts(index: ClusterIndex) -> tuple[str, ...]:
         backed = sum(device.type == kind and device.healthy for node in nodes for device in node.devices)
         if amount > backed:
             found.append(f"quota unbacked by nodes: {kind} {amount - backed}")
-    paths = {name: path_of(node.labels, index.level_names) for name, node in index.nodes.items()}
-    for depth, level in enumerate(index.level_names):
-        bare = sorted(name for name, path in paths.items() if path[depth] is None)
-        if bare and len(bare) < len(paths):
-            found.append(f"nodes without a {level}: {_list(bare)}")
+    for level in index.fabric.levels[1:-1]:
+        bare = np.flatnonzero(~level.labelled[level.of]) if index.fabric.nodes else ()
+        if 0 < len(bare) < len(index.fabric.nodes):
+            names = sorted(index.fabric.nodes[int(position)] for position in bare)
+            found.append(f"nodes without a {level.name}: {_list(names)}")
     return tuple(found)
 
 
