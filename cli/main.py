@@ -30,6 +30,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "admin": ("cli.verbs.admin:admin", "Check that the cluster keeps its promises; see to dead letters."),
     "fabric": ("cli.verbs.fabric:fabric", "Read what describes the fabric: Slurm, InfiniBand, labels, CSV."),
     "lab": ("cli.verbs.lab:lab", "Break the embedded cluster on purpose."),
+    "diagnose": ("cli.verbs.diagnose:diagnose", "Tell from logs which rank failed, why, and what to do."),
     "version": ("cli.verbs.version:version", "Print the versions of client and server."),
 }
 

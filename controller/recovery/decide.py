@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.records import Verdict
-from controller.recovery.policy import POLICIES, USAGE, exit_meaning
+from controller.recovery.policy import POLICIES, USAGE, exit_meaning, innocent
 from controller.recovery.reading import KILL, End, culprit, ends
 from controller.recovery.repetition import INFRASTRUCTURE, idle_attempts, same_ends
 from controller.recovery.start import could_not_start
@@ -148,7 +148,7 @@ def crashed(scene: Scene) -> Verdict | None:
         return _verdict(
             end, "collective", "restart", f"{_lost(end)}, and nothing shows who failed first", certainty="possible"
         )
-    detail = f": {end.line}" if end.line and end.signal != KILL else ""
+    detail = f": {end.line}" if end.line and (not end.signal or end.reading.line) else ""
     return _verdict(
         end, "crash" if end.signal else "unknown", "restart", f"{end.how}{detail}",
         certainty="likely" if end.signal else "possible",
@@ -246,9 +246,9 @@ def _verdict(
         action=action,
         why="; ".join(part for part in (f"{end.who}{joint}{what}", does(action), advice) if part),
         culprit_rank=end.rank,
-        node_at_fault=False if action in ("fail", "hold", "retry") else None,
+        node_at_fault=False if action in ("fail", "hold", "retry") or innocent(category) else None,
         certainty="confirmed" if certainty == "confirmed" else "likely" if certainty == "likely" else "possible",
-        decided_by=(end.line,) if end.line else (),
+        decided_by=(end.proof,),
         fingerprint=fingerprint(end, category),
     )
 

@@ -22,7 +22,7 @@ _CHAINED = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
-EFFECTS = (Kind.PEERS, Kind.USER_ERROR)
+EFFECTS = (Kind.PEERS, Kind.NETWORK_SETUP, Kind.TEARDOWN, Kind.USER_ERROR)
 
 
 class Reading(Struct, frozen=True):

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from controller.records import WorkerRecord
 from controller.recovery.logs import Reading, read
-from controller.recovery.signatures import Kind
+from controller.recovery.signatures import Kind, without_warnings
 from controller.recovery.torchrun import failures
 from controller.recovery.types import FailureCase
 from muster.evidence import Evidence, Source
@@ -15,6 +15,8 @@ from muster.protocol import RankExit
 ABRT, KILL, PIPE, TERM = 6, 9, 13, 15
 NOT_ITS_OWN = ("FENCED", "VANISHED")
 """Problems of a worker whose ranks were killed by its shim, by its agent, or with them."""
+VICTIMS = (Kind.PEERS, Kind.NETWORK_SETUP, Kind.TEARDOWN)
+"""Kinds that are told by those whom others left alone; beside a cause they count for nothing."""
 TOLD_TO_END = (128 + TERM, 128 + 2)
 """Exit codes of programs that catch SIGTERM or SIGINT and end in order, as shells number them."""
 
@@ -51,11 +53,18 @@ class End(Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> str:
-        """The line that names the cause, else the last one."""
+        """The line that names the cause, else the last one that is no mere warning."""
         if self.reading.line:
             return self.reading.line
-        lines = [line.strip() for line in self.log.splitlines() if line.strip()]
+        lines = [line.strip() for line in without_warnings(self.log).splitlines() if line.strip()]
         return lines[-1][:300] if lines else ""
+
+    @property
+    def proof(self) -> str:
+        """What is quoted for it: of a killed process only words that name a cause, else how it ended."""
+        if self.signal and not self.reading.hit:
+            return f"{self.who} {self.how}"
+        return self.line or f"{self.who} {self.how}"
 
     @property
     def victim(self) -> bool:
@@ -63,7 +72,7 @@ class End(Struct, frozen=True, kw_only=True):
         peer has gone, so SIGABRT with such words is a victim's, too; any other signal is an end of its own."""
         if self.ours or self.signal in (TERM, PIPE) or self.code in TOLD_TO_END:
             return True
-        return self.kind is Kind.PEERS and self.signal in (None, ABRT)
+        return self.kind in VICTIMS and self.signal in (None, ABRT)
 
     @property
     def who(self) -> str:
@@ -139,7 +148,7 @@ def _ours(case: FailureCase, worker: WorkerRecord, exit_: RankExit, reading: Rea
         return False
     if exit_.signal == KILL:
         return not exit_.oom and exit_.at >= stopping + worker.grace / 2
-    return exit_.signal == TERM or (not exit_.signal and reading.kind in (None, Kind.PEERS))
+    return exit_.signal == TERM or (not exit_.signal and reading.kind in (None, *VICTIMS))
 
 
 def _launched(worker: WorkerRecord, exit_: RankExit, own: Stream, streams: Streams) -> Iterable[End]:
@@ -171,7 +180,7 @@ def _silently(worker: WorkerRecord, exit_: RankExit, streams: Streams) -> Iterab
     for rank in range(worker.template.first_rank, worker.template.first_rank + worker.template.ranks):
         stream = _stream(streams, worker, rank)
         reading = read(stream.text)
-        if reading.kind not in (None, Kind.PEERS):
+        if reading.kind not in (None, *VICTIMS):
             yield End(
                 node=worker.node,
                 worker=f"{worker.role}-{worker.index}",

@@ -23,6 +23,9 @@ OBSTACLES: Final = {
     "WORKDIR_MISSING": Obstacle("fail", "launch_user_error", "the working directory does not exist"),
     "PERMISSION": Obstacle("fail", "launch_user_error", "the command or a folder may not be used"),
     "LAUNCH_INVALID": Obstacle("fail", "launch_user_error", "it cannot be launched as it is written", local=False),
+    "UNSUPPORTED": Obstacle(
+        "fail", "launch_user_error", "it asks for what this kind of cluster cannot do", local=False
+    ),
     "DISK_FULL": Obstacle("hold", "disk_full", "the disk is full"),
     "CHECKPOINT_DIR": Obstacle("hold", "checkpoint_dir", "the checkpoint directory cannot be used"),
     "PORT_BUSY": Obstacle("retry", "port_in_use", "a port was taken between its test and its use", local=False),

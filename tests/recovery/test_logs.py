@@ -33,7 +33,9 @@ LOGS = [
     ("a sentence about an error", "we never raise ValueError: honest\n", None),
     ("a shell", "sh: 1: trainn: not found\n", Kind.USER_ERROR),
     ("an Xid of a lost device", "NVRM: Xid (PCI:0000:4e:00): 79, pid=1, GPU has fallen off the bus.\n", Kind.DEVICE),
-    ("an Xid that applications cause", "NVRM: Xid (PCI:0000:4e:00): 31, pid=1, MMU Fault\n", None),
+    ("an Xid that applications cause", "NVRM: Xid (PCI:0000:4e:00): 31, pid=1, MMU Fault\n", Kind.DEVICE_CODE),
+    ("an Xid that only follows another", "NVRM: Xid (PCI:0000:4e:00): 45, pid=1, Ch 0008\n", None),
+    ("a warning of PyTorch", "[W1201 01:51:05.319 ProcessGroupNCCL.cpp:1] Warning: destroy_process_group() was not called, connection closed\n", None),
 ]  # fmt: skip
 
 

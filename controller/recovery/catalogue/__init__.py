@@ -1,0 +1,1 @@
+"""The kinds of lines, as data, by who prints them."""

@@ -1,0 +1,1 @@
+"""From files to a diagnosis, without a cluster: which rank, why, and what to do."""
