@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine, RootTransaction, delete, exc, func, select
 
-from controller.state import outbox, schema, tables
+from controller.state import outbox, retention, schema, tables
 from controller.state.changes import Reader
 from controller.state.engine import (
     BUSY_SECONDS,
@@ -128,8 +128,8 @@ class Store:
             return outbox.revive(connection, id, self._clock.now())
 
     def prune(self) -> None:
-        """Drop what is beyond its limit: old changes, remembered answers, finished outbox items. To be called from
-        time to time; records of jobs are never touched."""
+        """Drop what is beyond its limit: old changes, remembered answers, finished outbox items, old events, evidence of
+        finished jobs. To be called from time to time; records of jobs and what is of a live job are never touched."""
         now, log = self._clock.now(), tables.changes
         with self._plain() as connection:
             newest = connection.execute(select(func.max(log.c.revision))).scalar() or 0
@@ -138,6 +138,8 @@ class Store:
             connection.execute(delete(kept).where(kept.c.at < now - REMEMBERED_SECONDS))
             box = tables.outbox
             connection.execute(delete(box).where(box.c.state != "due", box.c.done_at < now - OUTBOX_SECONDS))
+            retention.prune_events(connection, now)
+            retention.prune_evidence(connection, now)
 
     @contextmanager
     def _plain(self) -> Iterator[Connection]:
