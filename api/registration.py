@@ -44,7 +44,8 @@ def register(w: Writer, hello: Hello, *, uid: str, now: float, unknown: float) -
     _put(w, found, hello, uid=uid, now=now)
     w.renew_leases([(hello.node, hello.boot_id)])
     for report in hello.workers:
-        observe(w, hello.node, report)
+        if report.phase != WorkerPhase.EXITED:  # an end is told again with its evidence, which a verdict rests on
+            observe(w, hello.node, report)
     if found is not None and found.boot_id and found.boot_id != hello.boot_id:
         _bury(w, hello, now)
     return None

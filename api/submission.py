@@ -200,6 +200,8 @@ def _fields(found: JobRecord, wanted: JobRecord, spec: dict[str, Any], paths: li
 def _live(record: JobRecord, wish: str) -> None:
     if record.phase in JOB_TERMINAL:
         raise conflict(f"job {record.name} has ended ({record.phase}): nothing to {wish}", code="JOB_ENDED")
+    if record.cancel and wish != "cancel":
+        raise conflict(f"job {record.name} is being cancelled: too late to {wish}")
 
 
 def _suspend(record: JobRecord) -> tuple[dict[str, Any], str]:

@@ -111,7 +111,7 @@ class Telling:
         stock = await take_stock(self._children, directory, self.assignment.checkpoint_format, prepare=True)
         if stock.items is None:
             code = "DISK_FULL" if stock.errno in (errno.ENOSPC, errno.EDQUOT) else "CHECKPOINT_DIR"
-            raise Refusal(code, f"the checkpoint directory cannot be used: {stock.error}")
+            raise Refusal(code, stock.error)
         self._took(stock)
 
     # -- at its end ----------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class Worker:
                 acted = False
                 await asyncio.sleep(1.0)
                 continue
-            if not acted:
+            if not acted and not self.forgotten:
                 await self._woken.wait()
         self._link.close()
         self.telling.close()
@@ -119,6 +119,8 @@ class Worker:
         log.debug("worker %s: wanted %s, shim %s: %s", self.uid, self.wanted, shim, act)
         if act is not Act.NOTHING:
             await self._act(act)
+            if self.forgotten:
+                return False
             self.history = diary.fold(diary.read(self.folder.diary))
         self._say()
         if self.history.over and not self.telling.concluded:

@@ -7,6 +7,7 @@ import click
 from cli import options
 from cli.api import connect
 from cli.errors import Exit, Failure
+from cli.following import Following
 from cli.names import job_name
 
 
@@ -36,8 +37,13 @@ def logs(
         raise Failure(f"--rank {rank}: expected a number or `worker`", code=Exit.USAGE)
     if rank is not None and all_ranks:
         raise Failure("--rank and --all-ranks do not go together", code=Exit.USAGE)
-    query = {"rank": rank, "worker": worker, "role": role, "attempt": attempt, "tail": tail}
-    flags = {"follow": 1 if follow else None, "allRanks": 1 if all_ranks else None}
-    for part in connect().logs(job_name(job), namespace, **query, **flags):
+    name, api = job_name(job), connect()
+    query = {"rank": rank, "worker": worker, "role": role, "tail": tail, "allRanks": 1 if all_ranks else None}
+    if follow:
+        followed = Following(api, name, namespace, query, say=lambda text: click.echo(f"-- {text} --", err=True))
+        parts = followed.job() if attempt is None else followed.attempt(attempt)
+    else:
+        parts = api.logs(name, namespace, attempt=attempt, **query)
+    for part in parts:
         sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()

@@ -59,6 +59,8 @@ def _stop(
             w.patch_worker(worker.uid, desired="stop", grace=step.grace, stop_reason=step.message)
     if step.reason is None:
         w.move_job(job.uid, JobPhase.RECOVERING, reason="", message=step.message)
+    else:
+        w.patch_job(job.uid, message=f"is being stopped: {step.message}")
     level: Level = "warning" if step.reason is None else "normal"
     job_event(
         w,

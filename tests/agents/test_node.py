@@ -123,6 +123,23 @@ def test_a_report_is_the_same_until_it_is_acknowledged(tmp_path: Path) -> None:
     on_node(tmp_path, scenario)
 
 
+def test_a_forgotten_worker_is_not_told_any_more(tmp_path: Path) -> None:
+    """Else every hello would name all workers that were ever here."""
+
+    async def scenario(node: Node) -> None:
+        node.apply(wanted(make_assignment("w1", desired="stop")))
+        await told(node, "w1", "Exited")
+        while (report := node.next_report()) is not None:
+            assert node.acked(report.seq)
+        node.apply(wanted(generation=2))
+        async with asyncio.timeout(30):
+            while node.hello().workers:
+                await asyncio.sleep(0.005)
+        assert node.next_report() is None
+
+    on_node(tmp_path, scenario)
+
+
 @pytest.mark.processes
 def test_the_diary_of_a_forgotten_worker_is_kept(api: FakeApi, agent: AgentProcess) -> None:
     run(api, make_assignment("w1", "exit 3"))

@@ -435,11 +435,23 @@ class TestReboot:
     def test_what_the_agent_says_in_its_hello_is_taken_at_once(
         self, anybody: TestClient, agent_headers: dict[str, str], here: Services
     ) -> None:
-        (worker,) = place(here, phase=WorkerPhase.RUNNING)
-        exits = (RankExit(process=0, rank=0, code=0, at=1.0),)
-        with connected(anybody, agent_headers, hello(workers=(report_of(worker, "Exited", exits=exits),))) as agent:
-            assert agent.wanted() == {}
-        assert worker_now(here, worker).exits == exits
+        (worker,) = place(here, phase=WorkerPhase.READY, desired="run")
+        with connected(anybody, agent_headers, hello(workers=(report_of(worker, "Running"),))):
+            pass
+        assert worker_now(here, worker).phase is WorkerPhase.RUNNING
+
+    def test_an_end_in_a_hello_waits_for_the_report_that_brings_its_evidence(
+        self, anybody: TestClient, agent_headers: dict[str, str], here: Services
+    ) -> None:
+        """A verdict rests on what the ranks wrote last: the attempt may not be over before that is here."""
+        (worker,) = place(here, phase=WorkerPhase.RUNNING, desired="run")
+        ended = report_of(worker, "Exited", exits=(RankExit(process=0, rank=0, code=3, at=1.0),))
+        with connected(anybody, agent_headers, hello(workers=(ended,))) as agent:
+            assert agent.wanted() == {worker.uid: "run"}
+            assert worker_now(here, worker).phase is WorkerPhase.RUNNING
+            said = Evidence(source=Source.LOG, at=1.0, attempt=worker.attempt_uid, text="ImportError")
+            agent.report(workers=(ended,), evidence=(said,))
+        assert worker_now(here, worker).phase is WorkerPhase.EXITED
 
 
 class TestLogs:

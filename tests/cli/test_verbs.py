@@ -239,8 +239,10 @@ def test_logs_go_through_byte_by_byte(stub, muster):
 
 def test_logs_of_all_ranks_followed(stub, muster):
     stub.on("GET", f"{PATH}/logs", 200, b"")
-    assert muster("logs", "-f", "ddp-digits", "--all-ranks").code == 0
-    assert stub.last("GET")["query"] == {"follow": "1", "allRanks": "1"}
+    stub.listed(f"{PATH}/attempts", [canned.FIRST])
+    assert muster("logs", "-f", "ddp-digits", "--all-ranks", "--attempt", "1").code == 0
+    asked = [one["query"] for one in stub.asked if one["path"].endswith("/logs")]
+    assert asked == [{"attempt": "1", "follow": "1", "allRanks": "1"}]
 
 
 @pytest.mark.parametrize("words", [["--rank", "x"], ["--rank", "1", "--all-ranks"], ["--tail", "-1"]])

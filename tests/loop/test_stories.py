@@ -145,6 +145,15 @@ def test_cancel_stops_a_running_gang_and_an_idle_job_at_once(world):
     assert world.attempts(idle) == []
 
 
+def test_a_job_that_is_being_stopped_says_so(world):
+    job = world.submit()
+    world.run(job)
+    world.wish(job, cancel=True)
+    world.until(lambda: world.attempts(job)[0].phase is not AttemptPhase.RUNNING)
+    said = world.job(job)
+    assert said.phase is JobPhase.CANCELLED or said.message == "is being stopped: cancelled by its user"
+
+
 def test_suspend_gives_the_nodes_back_and_resume_runs_again(world):
     job = world.submit()
     world.run(job)
