@@ -88,28 +88,31 @@ class _Planner:
         )
 
     def _turns(self) -> Iterator[GangRequest]:
-        """Repairs first, then claims; then the queue that would have the smallest share; in a queue by the order of service. A queue's share
-        is looked at again after each of its turns."""
+        """Repairs first; then queues in which somebody has a claim, of whom only his betters come before him; then the
+        queue that would have the smallest share; in a queue by the order of service. A queue's share is looked at
+        again after each of its turns."""
         lanes: dict[str, list[GangRequest]] = {}
         for request in self.index.requests():
             lane = request.queue if self.cycle.book.counts(request.queue) else ""
             lanes.setdefault(lane, []).append(request)
         for requests in lanes.values():
             requests.reverse()
-        heap = [(*self._turn(lane, requests[-1]), lane) for lane, requests in lanes.items()]
+        claims = {lane: sum(request.claim is not None for request in requests) for lane, requests in lanes.items()}
+        heap = [(*self._turn(lane, requests[-1], claims[lane]), lane) for lane, requests in lanes.items()]
         heapq.heapify(heap)
         while heap:
             lane = heap[0][-1]
             request = lanes[lane].pop()
+            claims[lane] -= request.claim is not None
             yield request
             if lanes[lane]:
-                heapq.heapreplace(heap, (*self._turn(lane, lanes[lane][-1]), lane))
+                heapq.heapreplace(heap, (*self._turn(lane, lanes[lane][-1], claims[lane]), lane))
             else:
                 heapq.heappop(heap)
 
-    def _turn(self, lane: str, head: GangRequest) -> tuple[bool, bool, float, int, float, str, str]:
+    def _turn(self, lane: str, head: GangRequest, claims: int) -> tuple[bool, bool, float, int, float, str, str]:
         share = self.cycle.book.share(lane, demand_of(head, 0, head.minimum)) if lane else 0.0
-        return not head.repair, not head.claim, share, -head.priority, head.queued_at, head.namespace, head.name
+        return not head.repair, not claims, share, -head.priority, head.queued_at, head.namespace, head.name
 
     def _serve(self, request: GangRequest) -> None:
         unplanned = refusal(self.index, request)

@@ -2,7 +2,7 @@
 really fits there on all resources, trimmed until none of them could stay.
 
 Permitted are, in the gang's own queue, gangs of lower priority; in other queues what those borrow: by a gang whose own
-queue stays inside its nominal quota, or whose queue would, with the gang, still have a smaller share than theirs. The
+queue stays inside its nominal quota, or whose queue would, with the gang, have no larger share than theirs without the victim: so nobody evicts back. The
 surplus of elastic gangs goes before any gang does. Nobody is chosen whose going does not help, and nobody at all
 unless everything was planned to success.
 """
@@ -63,13 +63,13 @@ def permitted(cycle: Cycle, request: GangRequest, sharing: bool = True) -> list[
         victim = crew.request
         if crew.leaving or not victim.preemptible or victim.job_uid == request.job_uid:
             continue
-        if _may(cycle, request, demand, victim, sharing):
+        if _may(cycle, request, demand, crew, sharing):
             found += _parts(cycle, crew)
     return sorted(found, key=lambda part: (part.price, part.crew.request.name, -part.workers[0].index))
 
 
-def _may(cycle: Cycle, request: GangRequest, demand: dict[str, int], victim: GangRequest, sharing: bool) -> bool:
-    book = cycle.book
+def _may(cycle: Cycle, request: GangRequest, demand: dict[str, int], crew: Crew, sharing: bool) -> bool:
+    book, victim = cycle.book, crew.request
     if victim.queue == request.queue:
         return victim.priority < request.priority
     if not book.counts(request.queue) or not book.borrows(victim.queue):
@@ -77,7 +77,8 @@ def _may(cycle: Cycle, request: GangRequest, demand: dict[str, int], victim: Gan
     if not sharing or book.within_nominal(request.queue, demand):
         return True
     mine = book.share(request.queue, demand, beside=victim.queue)
-    return mine < book.share(victim.queue, beside=request.queue)
+    gone = {kind: -amount for kind, amount in charge(cycle.index, crew, crew.workers).items()}
+    return mine <= book.share(victim.queue, gone, beside=request.queue)
 
 
 def _parts(cycle: Cycle, crew: Crew) -> list[Candidate]:

@@ -34,7 +34,7 @@ from muster.quantity import parse_cpu, parse_memory
 from muster.reasons import End
 from muster.states import JOB_TERMINAL, AttemptPhase, JobPhase, NodePhase, WorkerPhase
 
-SETTLED = 100
+SETTLED = 40
 RECOVERY_TIMEOUT = 600.0
 _TEMPLATE = LaunchTemplate(framework="command", processes=(("true",),))
 
