@@ -4,6 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 LIMIT: Final = 4 * 1024 * 1024
+MOST_LINES: Final = 200_000
 _LONGEST: Final = 16 * 1024
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|\[\d{1,2}(?:;\d{1,3})*m"
@@ -30,6 +31,9 @@ def clean(raw: bytes | str) -> Plain:
         problems.append(f"input is longer than {LIMIT // 1024 // 1024} MiB: the rest was not read")
     text = raw if isinstance(raw, str) else _decode(raw, problems)
     text = _CONTROL.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+    if text.count("\n") > MOST_LINES:
+        text = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
+        problems.append(f"input has more than {MOST_LINES} lines: the rest was not read")
     if len(text) > _LONGEST and any(len(line) > _LONGEST for line in text.split("\n")):
         text = "\n".join(line[:_LONGEST] for line in text.split("\n"))
         problems.append("lines of more than 16 KiB were cut")

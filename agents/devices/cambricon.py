@@ -13,9 +13,10 @@ def read(text: str) -> Inspection:
     lines = text.split("\n")
     head = next((line for line in lines if "CNMON" in line), None)
     modes = any("Mode" in line and "Compute-Mode" in line for line in lines)
-    closed = True
+    closed, processes = True, False
     for block in table.blocks(lines):
         if any("Processes:" in cell for row in block.rows for cell in row):
+            processes = True
             break
         card = _card(block, found, modes)
         closed = block.closed if card or block.torn else closed
@@ -30,6 +31,8 @@ def read(text: str) -> Inspection:
         found.node.details |= {"tool": version.group(1), "driver": version.group(2)}
     if not closed or not found.devices:
         found.half("the table ends in the middle")
+    elif not processes:
+        found.half("no table of processes follows: more cards may have been listed")
     return found
 
 

@@ -38,6 +38,8 @@ def read(text: str, into: Inspection) -> bool:
                 counts[key] = counts.get(key, 0) + 1
             _entry(_of(into, index), topic, key, entry.group(3).strip())
     into.devices.sort(key=lambda found: found.index)
+    if not into.devices:
+        into.half("a question without an answer")
     if last >= 0 and len(into.devices) < last - first + 1:
         into.half(f"{last - first + 1} devices were asked, {len(into.devices)} answered")
     for found in into.devices:

@@ -101,6 +101,9 @@ def read(text: str, into: Inspection, vendor: str) -> bool:
         return False
     for problem in matrix.problems:
         into.half(problem)
+    if not matrix.rows:  # a header alone may be cut within a name
+        into.half("the matrix has no rows")
+        return True
     names = [name for name in matrix.columns if _DEVICE.match(name)]
     nics = [name for name in matrix.columns if not _DEVICE.match(name)]
     present = {row.label for row in matrix.rows}

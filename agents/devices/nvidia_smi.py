@@ -8,7 +8,7 @@ from agents.devices import table
 from muster.inspection import FoundDevice, Inspection
 
 _HANDLE: Final = re.compile(
-    r"Unable to determine the device handle for (?:GPU|gpu)\s*(\d+)?:?\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+):\s*([^.]+)"
+    r"Unable to determine the device handle for (?:GPU|gpu)\s*(\d+)?:?\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]):\s*([^.]+)"
 )
 _FIRST: Final = re.compile(r"(\d+)\s+(\S.*?)\s+(On|Off|N/A)$")
 _LISTED: Final = re.compile(r"GPU\s+(\d+):\s+(.+?)\s+\(UUID:\s*([\w-]+)\)$")
@@ -92,6 +92,8 @@ def _table(lines: list[str], into: Inspection) -> bool:
         return False
     if rows and "NVIDIA-SMI" not in head:
         into.half("the table has no header: it begins in the middle")
+    if rows and section == "gpus":
+        into.half("no table of processes follows: more GPUs may have been listed")
     if not last:
         into.half("the table ends in the middle")
     if not rows and not into.problems:

@@ -58,7 +58,7 @@ def _ibstat(text: str, found: Inspection) -> bool:
             facts = dict(re.findall(r"^\s+([\w ]+?):\s*(\S.*?)\s*$", lines, re.MULTILINE))
             if "Link layer" not in facts or "State" not in facts:
                 found.half(f"{name} port {number} ends in the middle")
-            found.nics.append(_port(name, int(number), len(ports), facts, card, found))
+            found.nics.append(_port(name, int(number), count or len(ports), facts, card, found))
     return bool(blocks)
 
 

@@ -66,7 +66,7 @@ def read_labels(text: str, into: Inspection) -> bool:
         return False
     order: list[str] = []
     for item in objects:
-        meta = item.get("metadata") or {}
+        meta = item["metadata"] if isinstance(item.get("metadata"), dict) else {}
         name, labels = str(meta.get("name")), _strings(meta.get("labels"))
         places = levels_of(labels)
         if not places:
@@ -123,14 +123,21 @@ def _strings(tree: Any) -> Labels:
     )
 
 
+def _dicts(items: Any) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
 def _of_object(item: dict[str, Any], into: Inspection) -> FoundNode:
-    meta, spec, status = (item.get(part) or {} for part in ("metadata", "spec", "status"))
+    parts = (item.get(part) for part in ("metadata", "spec", "status"))
+    meta, spec, status = (part if isinstance(part, dict) else {} for part in parts)
     node = FoundNode()
     node.details["name"] = meta.get("name")
-    for taint in spec.get("taints") or ():
+    if not status and "nvidia.com/gpu.count" not in _strings(meta.get("labels")):
+        into.half("the node has no status: its devices are not told")
+    for taint in _dicts(spec.get("taints")):
         value = f"={taint['value']}" if taint.get("value") else ""
         node.taints.append(f"{taint.get('key')}{value}:{taint.get('effect')}")
-    for condition in status.get("conditions") or ():
+    for condition in _dicts(status.get("conditions")):
         if condition.get("type") == "Ready":
             node.ready = {"True": True, "False": False}.get(str(condition.get("status")))
     capacity, allocatable = _strings(status.get("capacity")), _strings(status.get("allocatable"))
@@ -230,6 +237,13 @@ def _devices(labels: Labels, counts: Labels, notes: Labels, details: dict[str, A
     details["resources"] = resources
     product, memory = labels.get("nvidia.com/gpu.product"), labels.get("nvidia.com/gpu.memory", "")
     sliced = re.match(r"(.*)-MIG-(\d+g\.\d+gb)", product or "")
+    strategy = labels.get("nvidia.com/mig.strategy", "none")
+    unsure = (product is None and strategy != "none") or (
+        "MIG" in (product or "") and "nvidia.com/gpu.slices.gi" not in labels
+    )
+    if unsure and "nvidia.com/gpu" in resources:
+        into.half("devices may be cut into slices, and the labels that tell it are missing")
+        return
     for name, count in list(resources.items()):
         per_device = 1
         mixed = re.match(r"nvidia\.com/mig-(\d+)g\.", name)
