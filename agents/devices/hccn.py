@@ -19,9 +19,10 @@ def read(text: str, into: Inspection) -> bool:
     if not re.search(r"hccn_tool|^net health status:|^link status:|^ipaddr:", text, re.MULTILINE):
         return False
     device: int | None = None
-    topic, counts, first, last = "", dict[str, int](), 0, -1
+    topic, counts, first, last, waiting = "", dict[str, int](), 0, -1, False
     for line in text.split("\n"):
         command, record, entry = _COMMAND.search(line), _RECORD.match(line), _ENTRY.match(line.strip())
+        waiting = bool(command) or (waiting and not entry and not record)
         if command:
             topic, loop = command.group(2), _LOOP.search(line)
             device = int(command.group(1)) if command.group(1).isdigit() else None
@@ -38,7 +39,7 @@ def read(text: str, into: Inspection) -> bool:
                 counts[key] = counts.get(key, 0) + 1
             _entry(_of(into, index), topic, key, entry.group(3).strip())
     into.devices.sort(key=lambda found: found.index)
-    if not into.devices:
+    if not into.devices or waiting:
         into.half("a question without an answer")
     if last >= 0 and len(into.devices) < last - first + 1:
         into.half(f"{last - first + 1} devices were asked, {len(into.devices)} answered")

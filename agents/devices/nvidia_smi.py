@@ -96,7 +96,7 @@ def _table(lines: list[str], into: Inspection) -> bool:
         into.half("no table of processes follows: more GPUs may have been listed")
     if not last:
         into.half("the table ends in the middle")
-    if not rows and not into.problems:
+    if not rows and "NVIDIA-SMI" in head:
         into.half("a header without devices")
     into.node.details |= common
     _mig_capacity(into)

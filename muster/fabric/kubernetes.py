@@ -179,7 +179,7 @@ def _of_text(text: str, into: Inspection) -> None:
     if not labels and not any(sections.values()):
         into.half("no node was recognised" if text.strip() else "the output is empty")
         return
-    if "kubectl describe" in text or "Name:" in text:
+    if "kubectl describe" in text or "Name:" in text or sections["capacity"]:
         missing = [name for name in ("capacity", "allocatable") if not sections[name]]
         if missing:
             into.half(f"missing: {', '.join(missing)}")
