@@ -45,7 +45,7 @@ def _table(lines: list[str], into: Inspection) -> bool:
     elif version := re.search(r"npu-smi\s+(\S+).*Version:\s*(\S+)", head):
         into.node.details |= {"tool": version.group(1), "driver": version.group(2)}
     rules = [line.strip()[:3] for line in lines if re.match(r"\s*\+[-=]", line)]
-    if ends and not processes and not (rules[-2:] == ["+--", "+=="]):
+    if ends and not processes and rules[-2:] != ["+--", "+=="]:
         into.half("nothing tells that the last NPU was the last: no table of processes, no closing rule of its own")
     if not closed:
         into.half("the table has no closing rule: it ends in the middle")

@@ -29,6 +29,7 @@ _KILLED: Final = re.compile(r"[Oo]ut of memory:? Kill(?:ed)? process (\d+),?(?: 
 _REAPED: Final = re.compile(r"oom_reaper: reaped process (\d+) \(([^)]*)\)")
 _OOM: Final = re.compile(r"oom-kill:constraint=(\w+)")
 _NVME_BUS: Final = re.compile(r"^nvme ([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.\d): ")
+_LONGEST: Final = 2048  # characters; the kernel cuts its own lines at half of it
 _AER_CODES: Final = {
     "corrected": ("aer-corrected", "warning", "watch: look at the device below this port"),
     "nonfatal": ("aer-uncorrected-nonfatal", "error", "drain on repeat; look at the device below this port"),
@@ -51,7 +52,7 @@ class KernelLog:
     def feed(self, raw: str) -> list[FoundEvent]:
         """Events of this line; an event may get more text from later lines."""
         events: list[FoundEvent] = []
-        for piece in stamps.pieces(raw):
+        for piece in stamps.pieces(raw[:_LONGEST]):
             line = stamps.split(piece)
             if line.time is not None:
                 self._time, self.stamped = line.time, self.stamped + 1
