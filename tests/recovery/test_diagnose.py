@@ -87,6 +87,11 @@ def test_a_kernels_word_about_a_device_outranks_an_earlier_python_error():
     assert (found.action, found.culprit_nodes) == ("replace", ("node7",))
 
 
+def test_a_kernels_word_is_found_however_much_was_printed_after_it():
+    text = KERNEL.format(79) + "step 1 loss 0.2\n" * 500 + lost_peer(0)
+    assert told(text).category == "gpu_fallen_off_bus"
+
+
 def test_a_missing_module_on_one_node_only_is_the_nodes():
     bad = raised(1, "ModuleNotFoundError: No module named 'apex'")
     one = examine([("n0/rank-0.log", lost_peer(0)), ("n1/rank-1.log", bad)])
@@ -162,3 +167,20 @@ def test_the_command_prints_a_verdict_or_says_what_it_cannot_read(tmp_path):
     good, bad = run("--json", str(tmp_path / "slurm-1.out")), run(str(tmp_path / "none.out"))
     assert json.loads(good.stdout)["action"] == "fail"
     assert (bad.returncode, "none.out" in bad.stderr) == (1, True)
+
+
+CORPUS = Path(__file__).parent / "corpus"
+CAUSED = json.loads((CORPUS / "expected.json").read_text())
+KNOWN_WRONG = frozenset[str]()
+
+
+@pytest.mark.parametrize("name", sorted(CAUSED))
+def test_failures_that_were_really_caused(name):
+    expected = CAUSED[name]
+    found = told((CORPUS / name).read_text(), name)
+    if expected["node_at_fault"] is False:
+        assert found.node_at_fault is not True
+    if name not in KNOWN_WRONG:
+        assert found.action in expected["accept"], found
+        if expected["culprit_rank"] is not None:
+            assert found.culprit_rank == expected["culprit_rank"], found

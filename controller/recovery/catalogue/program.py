@@ -9,7 +9,7 @@ from controller.recovery.kinds import Kind, Signature, signature
 
 USER_EXCEPTIONS: Final = (
     "ArithmeticError|AssertionError|AttributeError|FileExistsError|FileNotFoundError|FloatingPointError|ImportError|"
-    "IndentationError|IndexError|IsADirectoryError|KeyError|LookupError|ModuleNotFoundError|NameError|NotADirectoryError|"
+    "IndentationError|IndexError|IsADirectoryError|KeyError|LinAlgError|LookupError|ModuleNotFoundError|NameError|NotADirectoryError|"
     "NotImplementedError|OverflowError|PermissionError|RecursionError|SyntaxError|TabError|TypeError|UnboundLocalError|"
     "UnicodeError|UnicodeDecodeError|UnicodeEncodeError|ValueError|ZeroDivisionError|ValidationError|JSONDecodeError|"
     "ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|MissingConfigException|ConcretizationTypeError|TracerArrayConversionError|"
@@ -40,7 +40,7 @@ CHECKPOINTS: Final[tuple[Signature, ...]] = (
         r"CheckpointException[^\n]*(corrupt|missing)|"
         r"check ?point\w*[^\n]*(unexpected EOF|truncated|corrupt|incomplete|hash|checksum|CRC)|"
         r"(corrupt|truncated|incomplete)[^\n]*check ?point|truncated file[^\n]*signature|EOFError: No data left in file|"
-        r"cannot reshape array of size|Failed to interpret file|unpickling stack underflow|"
+        r"Failed to interpret file|not fully written|could only read \d+|unpickling stack underflow|"
         r"DATA_LOSS|checksum (mismatch|does not match)|Error reading[^\n]*(ocdbt|zarr)|zarr[^\n]*(missing|not found)|"
         r"not a regular file[^\n]*\.distcp|\.distcp\b[^\n]*(No such|EOF|missing)|\bfile in archive is not in|storage has wrong byte size",
         "a checkpoint could not be read",
@@ -92,7 +92,7 @@ OUTSIDE: Final[tuple[Signature, ...]] = (
     ),
     signature(
         Kind.EXTERNAL,
-        r"\b429\b[^\n]*(Too Many|Client Error)|Too Many Requests|\b50[0234] (Server Error|Bad Gateway|Service Unavailable|Gateway|Internal)|"
+        r"\b429\b[^\n]*(Too Many|Client Error)|\bHTTP ?Error:? (429|50\d)\b|Too Many Requests|\b50[0234] (Server Error|Bad Gateway|Service Unavailable|Gateway|Internal)|"
         r"RateLimit|rate limit|\bSlowDown\b|Max retries exceeded|ReadTimeout(Error)?\b|ConnectTimeout|NewConnectionError|HfHubHTTPError|"
         r"Temporary failure in name resolution|Name or service not known|getaddrinfo failed|Could not resolve host|"
         r"EndpointConnectionError|IncompleteRead|ChunkedEncodingError|wandb[^\n]*(timed? ?out|CommError)|SSLError|"
@@ -113,13 +113,13 @@ CODE: Final[tuple[Signature, ...]] = (
     signature(
         Kind.USER_ERROR,
         rf"^[ \t]*(?:[\w.]+\.)?(?:{USER_EXCEPTIONS})\b(?::|\s*$)",
-        "the program raised an error of its own",
+        "the program raised an error of its own", "user_code_error",
     ),
     signature(
         Kind.USER_ERROR,
         r"size mismatch for |shapes? cannot be multiplied|shape mismatch|shapes? [^\n]*(not aligned|invalid for|incompatible)|"
         r"operands could not be broadcast|The size of tensor a [^\n]*must match|Expected all tensors to be on the same device|"
-        r"Given groups=|Expected \d+D[^\n]*input|expected scalar type|Sizes of tensors must match|"
+        r"Given groups=|Expected \d+D[^\n]*input|expected scalar type|equal size|Sizes of tensors must match|"
         r"Expected (input|target) (batch|size)|dimension out of range|incompatible shapes|"
         r"Trying to backward through the graph a second time|does not require grad|modified by an inplace operation|"
         r"Expected object of scalar type|not implemented for '|invalid device ordinal|"
@@ -135,6 +135,6 @@ CODE: Final[tuple[Signature, ...]] = (
         r"can't open file '.*': \[Errno 2\]|: (command )?not found$|: No such file or directory$|No module named |"
         r"Syntax error: |syntax error near unexpected token|: Permission denied$|: Is a directory$|"
         r"cannot execute binary file|executable file not found in|exec format error|unbound variable$",
-        "the program or a part of it is missing or wrong",
+        "the program or a part of it is missing or wrong", "user_code_error",
     ),
 )  # fmt: skip

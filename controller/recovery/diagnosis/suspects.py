@@ -4,6 +4,7 @@ Order of trust: the driver's and the kernel's words about a device or a machine;
 told to, the earliest by its dates (by its place in the file where dates lack); then those who only lost the others.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -13,9 +14,14 @@ from controller.recovery.diagnosis.launchers import exits, without_launcher
 from controller.recovery.diagnosis.types import Exit, Line, Stream
 from controller.recovery.logs import Reading, read
 from controller.recovery.reading import ABRT, PIPE, TERM, TOLD_TO_END, VICTIMS, signal_name
-from controller.recovery.signatures import Kind
+from controller.recovery.signatures import Kind, hits
 
 HARDWARE: Final = (Kind.DEVICE, Kind.HOST_FAULT)
+RECENT: Final = 200
+"""Lines of a driver or kernel that are read, the newest."""
+_DRIVER: Final = re.compile(
+    r"\bS?Xid\b|\bXID\b|NVRM|amdgpu|kernel:|\bmce:|[Ll]ockup|[Pp]anic|nvme|I/O error|Hardware Error|NODE FAIL|fallen off"
+)
 
 
 class Suspect(Struct, frozen=True, kw_only=True):
@@ -64,6 +70,7 @@ def suspects(streams: Sequence[Stream], seen: Sequence[Exit]) -> list[Suspect]:
     bare = [without_launcher(stream) for stream in streams]
     readings = [(stream, read(stream.text)) for stream in bare if stream.lines]
     found = [_of_stream(stream, reading, named) for stream, reading in readings if reading.line or reading.hit]
+    found += [_of_stream(stream, said, ()) for stream, reading in readings if (said := _driver(stream, reading))]
     told = {one.rank for one in found if one.rank is not None}
     shared = next((one for one in found if one.rank is None and one.kind not in (*HARDWARE, None)), None)
     for one in named:
@@ -111,6 +118,15 @@ def _of_stream(stream: Stream, reading: Reading, named: Iterable[Exit]) -> Suspe
     node = stream.node or next((one.node for one in mine if one.node), "")
     return Suspect(reading=reading, rank=stream.rank, node=node, exit=mine[0] if mine else None, file=stream.file,
                    number=line.number if line else 0, at=line.at if line else None)  # fmt: skip
+
+
+def _driver(stream: Stream, reading: Reading) -> Reading | None:
+    """What a driver or kernel said of its hardware further up than a program's last words are looked for."""
+    lines = [line.text for line in stream.lines if _DRIVER.search(line.text)][-RECENT:]
+    if not lines or reading.kind in HARDWARE:
+        return None
+    hit = next((one for one in hits("\n".join(lines)) if one.kind in HARDWARE), None)
+    return Reading(hit, hit.line) if hit else None
 
 
 def _line(stream: Stream, text: str) -> Line | None:
