@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,8 @@ def test_secrets_stand_in_no_argument_list_and_in_no_open_file(api: FakeApi, age
     run(api, make_assignment("w1", "exec sleep 1000", template={"env": {"KEY": "s3cret"}}))
     api.reaches("Running")
     for pid in (agent.pid, agent.event("shim")["pid"], *agent.pids()):
-        assert b"s3cret" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        with suppress(FileNotFoundError, ProcessLookupError):  # a helper of the agent's may have ended meanwhile
+            assert b"s3cret" not in Path(f"/proc/{pid}/cmdline").read_bytes()
     assert not (agent.folder() / "launch.json").exists()
     assert (agent.folder() / "assignment.json").stat().st_mode & 0o077 == 0
     assert agent.folder().stat().st_mode & 0o077 == 0
