@@ -8,6 +8,7 @@ a known reason; the logs of all its ranks are kept as text, one file, with a `[r
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -211,7 +212,7 @@ def gangs() -> list[Scenario]:
     return [
         *(Scenario(kind, GLOO + one.replace("{}", body, 1), accept, node=node, culprit=1, **many) for kind, body, accept, node in gone),
         *(Scenario("user_code_desync", "os.environ['TORCH_DISTRIBUTED_DEBUG'] = 'DETAIL'\n" + GLOO + "work()\n" + body, USER, **many) for body in wrong),
-        Scenario("missing_rank", GLOO + "if RANK == 2: time.sleep(30)\ndist.monitored_barrier(datetime.timedelta(seconds=3))", AGAIN, node=None, culprit=2, **many),
+        Scenario("missing_rank", GLOO + "if RANK == 2: time.sleep(30)\ndist.monitored_barrier(timeout=datetime.timedelta(seconds=3))", AGAIN, node=None, culprit=2, **many),
         Scenario("rank_hung", GLOO + "work()\nif RANK == 1: time.sleep(30)\nwork()", AGAIN, node=None, culprit=1, **many),
         Scenario("user_code_error", GLOO + "torch.nn.Linear(2, 2)(torch.ones(3))", USER, **many),
         Scenario("user_code_error", GLOO + "raise ValueError('vocabulary size must be positive')", USER, **many),
@@ -295,6 +296,8 @@ def main() -> None:
         if (args.only and one.kind not in args.only) or (args.part and one.torch is (args.part == "light")):
             continue
         name = f"{number:03d}-{one.kind}.log"
+        if "safetensors" in one.body and importlib.util.find_spec("safetensors") is None:
+            continue
         if name in expected or number < args.first:
             continue
         folder = Path(tempfile.mkdtemp())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from controller.recovery.kinds import signature
 from controller.recovery.signatures import Hit, Kind, hits
 
 NEAR = 60
@@ -23,6 +24,15 @@ _CHAINED = (
     "The above exception was the direct cause of the following exception:",
 )
 EFFECTS = (Kind.PEERS, Kind.NETWORK_SETUP, Kind.TEARDOWN, Kind.USER_ERROR)
+SPOILED_FILE = signature(Kind.CHECKPOINT_CORRUPT, r"(?!)", "a checkpoint could not be read")
+DESERIALIZERS = re.compile(
+    r"torch/(serialization|_weights_only_unpickler)\.py|torch/distributed/checkpoint/\w*(filesystem|reader|storage)\w*\.py|"
+    r"numpy/lib/_?(npyio|format)\w*\.py|/zipfile\b|/pickle\.py|safetensors/|orbax/|tensorstore|h5py/|msgpack_serialize"
+)
+NOT_THE_CONTENT = re.compile(
+    r"^\s*(?:[\w.]+\.)?(FileNotFoundError|PermissionError|IsADirectoryError|ImportError|ModuleNotFoundError|TypeError|"
+    r"AttributeError|KeyError|MemoryError)\b|Unsupported (global|class)|not an allowed global|torch\.cuda\.is_available"
+)
 
 
 class Reading(Struct, frozen=True):
@@ -45,12 +55,22 @@ def read(log: str) -> Reading:
     if not chain or (len(rest) > WENT_ON and hits("\n".join(rest[WENT_ON:]))):
         return _closing(lines[-NEAR:] if not chain else rest)
     for text in chain:
-        if found := hits(text):
+        found = hits(text)
+        if (not found or found[0].kind in EFFECTS) and _deserializing(lines[first:after], chain[0]):
+            line = text.partition("\n")[0].strip()[:300]
+            return Reading(Hit(SPOILED_FILE, line, 0), line)
+        if found:
             return Reading(found[0], found[0].line)
     near = [
         hit for hit in hits("\n".join(lines[max(0, first - NEAR) : first] + rest)) if hit.kind is not Kind.USER_ERROR
     ]
     return Reading(near[0], near[0].line) if near else Reading(None, chain[0].partition("\n")[0].strip()[:300])
+
+
+def _deserializing(lines: Sequence[str], exception: str) -> bool:
+    """Whether it was raised where a library takes a file apart, for a reason that only the file's content can be."""
+    frames = [line for line in lines if line.lstrip().startswith('File "')]
+    return bool(DESERIALIZERS.search("\n".join(frames[-4:]))) and not NOT_THE_CONTENT.search(exception)
 
 
 def _closing(lines: Sequence[str]) -> Reading:

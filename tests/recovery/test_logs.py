@@ -30,6 +30,8 @@ LOGS = [
     ("a port that was taken, and retried, long before", "Address already in use, trying the next\n" + HEADER + "TypeError: f()\n", Kind.USER_ERROR),
     ("a message over several lines", HEADER + "RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for a\n", Kind.CHECKPOINT_MISMATCH),
     ("a traceback whose start was cut off", "    go()\nZeroDivisionError: division by zero\n", Kind.USER_ERROR),
+    ("a library that took a broken file apart", 'Traceback (most recent call last):\n  File "/e/torch/serialization.py", line 1, in load\n    raise EOFError\nEOFError\n', Kind.CHECKPOINT_CORRUPT),
+    ("a library that did not find its file", 'Traceback (most recent call last):\n  File "/e/torch/serialization.py", line 1, in load\n    open(f)\nFileNotFoundError: [Errno 2] No such file or directory: \'c.pt\'\n', Kind.USER_ERROR),
     ("a sentence about an error", "we never raise ValueError: honest\n", None),
     ("a shell", "sh: 1: trainn: not found\n", Kind.USER_ERROR),
     ("an Xid of a lost device", "NVRM: Xid (PCI:0000:4e:00): 79, pid=1, GPU has fallen off the bus.\n", Kind.DEVICE),

@@ -42,7 +42,7 @@ CHECKPOINTS: Final[tuple[Signature, ...]] = (
         r"(corrupt|truncated|incomplete)[^\n]*check ?point|truncated file[^\n]*signature|EOFError: No data left in file|"
         r"Failed to interpret file|not fully written|could only read \d+|unpickling stack underflow|"
         r"DATA_LOSS|checksum (mismatch|does not match)|Error reading[^\n]*(ocdbt|zarr)|zarr[^\n]*(missing|not found)|"
-        r"not a regular file[^\n]*\.distcp|\.distcp\b[^\n]*(No such|EOF|missing)|\bfile in archive is not in|storage has wrong byte size",
+        r"No such file[^\n]*\.distcp|\.distcp\b[^\n]*(No such|EOF|missing)|\bfile in archive is not in|storage has wrong byte size",
         "a checkpoint could not be read",
     ),
     signature(

@@ -13,7 +13,7 @@ from msgspec import Struct
 from controller.recovery.diagnosis.launchers import exits, without_launcher
 from controller.recovery.diagnosis.types import Exit, Line, Stream
 from controller.recovery.logs import Reading, read
-from controller.recovery.reading import ABRT, PIPE, TERM, TOLD_TO_END, VICTIMS, signal_name
+from controller.recovery.reading import ABRT, KILL, PIPE, TERM, TOLD_TO_END, VICTIMS, signal_name
 from controller.recovery.signatures import Kind, hits
 
 HARDWARE: Final = (Kind.DEVICE, Kind.HOST_FAULT)
@@ -45,9 +45,10 @@ class Suspect(Struct, frozen=True, kw_only=True):
 
     @property
     def victim(self) -> bool:
+        """Told to end, or it says itself that it lost its peers: launchers kill such ranks when they do not end."""
         if self.signal in (TERM, PIPE) or (self.exit is not None and self.exit.code in TOLD_TO_END):
             return True
-        return self.kind in VICTIMS and self.signal in (None, ABRT)
+        return self.kind in VICTIMS and self.signal in (None, ABRT, KILL) and not (self.exit and self.exit.oom)
 
     @property
     def who(self) -> str:
