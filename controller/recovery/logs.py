@@ -29,6 +29,7 @@ DESERIALIZERS = re.compile(
     r"torch/(serialization|_weights_only_unpickler)\.py|torch/distributed/checkpoint/\w*(filesystem|reader|storage)\w*\.py|"
     r"numpy/lib/_?(npyio|format)\w*\.py|/zipfile\b|/pickle\.py|safetensors/|orbax/|tensorstore|h5py/|msgpack_serialize"
 )
+SAVES = re.compile(r", in _?(save|dump|write)\w*\s*$")
 NOT_THE_CONTENT = re.compile(
     r"^\s*(?:[\w.]+\.)?(FileNotFoundError|PermissionError|IsADirectoryError|ImportError|ModuleNotFoundError|TypeError|"
     r"AttributeError|KeyError|MemoryError)\b|Unsupported (global|class)|not an allowed global|torch\.cuda\.is_available"
@@ -70,6 +71,8 @@ def read(log: str) -> Reading:
 def _deserializing(lines: Sequence[str], exception: str) -> bool:
     """Whether it was raised where a library takes a file apart, for a reason that only the file's content can be."""
     frames = [line for line in lines if line.lstrip().startswith('File "')]
+    if any(SAVES.search(line) for line in frames[-4:]):
+        return False
     return bool(DESERIALIZERS.search("\n".join(frames[-4:]))) and not NOT_THE_CONTENT.search(exception)
 
 

@@ -20,7 +20,8 @@ DISK: Final[tuple[Signature, ...]] = (
     signature(
         Kind.DISK_FULL,
         r"\bENOSPC\b|No space left on device|not enough (free )?(disk )?space|\bOutOfDiskError\b|\(os error 28\)|"
-        r"There is not enough space on the disk|disk is full|\d+ requested and \d+ written",
+        r"There is not enough space on the disk|disk is full|\d+ requested and \d+ written|"
+        r"unexpected pos \d+ vs \d+|PytorchStreamWriter failed",
         "the disk is full",
     ),
 )  # fmt: skip

@@ -36,7 +36,7 @@ CHECKPOINTS: Final[tuple[Signature, ...]] = (
     signature(
         Kind.CHECKPOINT_CORRUPT,
         r"failed finding central directory|PytorchStreamReader failed|pickle data was truncated|invalid load key|Ran out of input|"
-        r"unexpected EOF|unexpected pos \d+ vs|BadZipFile|File is not a zip file|not a ZIP archive|Bad CRC-32|"
+        r"unexpected EOF|BadZipFile|File is not a zip file|not a ZIP archive|Bad CRC-32|"
         r"CheckpointException[^\n]*(corrupt|missing)|"
         r"check ?point\w*[^\n]*(unexpected EOF|truncated|corrupt|incomplete|hash|checksum|CRC)|"
         r"(corrupt|truncated|incomplete)[^\n]*check ?point|truncated file[^\n]*signature|EOFError: No data left in file|"

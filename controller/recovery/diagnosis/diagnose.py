@@ -1,12 +1,14 @@
 """The diagnosis: an ordered list of rules over suspects and what else the logs show."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from msgspec import Struct
 
 from controller.recovery.diagnosis.context import diverged, finished_at, laggard, preparing, stepped
+from controller.recovery.diagnosis.flight import Flight, odd_one
+from controller.recovery.diagnosis.stacks import main_stack, odd_rank
 from controller.recovery.diagnosis.suspects import HARDWARE, Suspect, culprit, suspects
 from controller.recovery.diagnosis.types import Action, Diagnosis, Exit, Stream
 from controller.recovery.policy import POLICIES, innocent
@@ -26,17 +28,21 @@ class Scene(Struct, frozen=True):
     streams: Sequence[Stream]
     suspects: Sequence[Suspect]
     culprit: Suspect | None
+    flights: Mapping[int, Flight] = {}
 
     @property
     def text(self) -> str:
         return "\n".join(stream.text for stream in self.streams)
 
 
-def diagnose(streams: Sequence[Stream], exits: Sequence[Exit] = ()) -> Diagnosis:
-    """Who failed, why, and the cheapest action that works. Pure; the order of `streams` does not matter."""
+def diagnose(
+    streams: Sequence[Stream], exits: Sequence[Exit] = (), flights: Mapping[int, Flight] | None = None
+) -> Diagnosis:
+    """Who failed, why, and the cheapest action that works. Pure; the order of `streams` does not matter. `flights` are
+    the ranks' flight recorders."""
     streams = sorted(streams, key=lambda one: (one.file, -1 if one.rank is None else one.rank, one.node))
     found = suspects(streams, exits)
-    scene = Scene(streams, found, culprit(found))
+    scene = Scene(streams, found, culprit(found), flights or {})
     return next(verdict for rule in RULES if (verdict := rule(scene)))
 
 
@@ -68,6 +74,24 @@ def hardware(scene: Scene) -> Diagnosis | None:
     if only_later and XID_CODE.search(one.reading.line):
         return _made(one, _category(one), "drain", "the device works on but has to be reset before new work", node=True)
     return _by_policy(one, certainty="confirmed")
+
+
+def stands_elsewhere(scene: Scene) -> Diagnosis | None:
+    """Flight recorders and stacks of all ranks, compared. A rank that failed on its own outranks them."""
+    if scene.culprit is not None and not scene.culprit.victim:
+        return None
+    odd = odd_one(scene.flights)
+    one = scene.culprit or Suspect()
+    if odd and odd.desync:
+        return _made(one, "user_code_desync", "fail", f"its ranks do not call the same collectives: {odd.why}",
+                     node=False, rank=odd.rank)  # fmt: skip
+    if odd:
+        return _made(one, "rank_behind", "restart", odd.why, node=None, rank=odd.rank)
+    alone = odd_rank({s.rank: main_stack(s.text) for s in scene.streams if s.rank is not None})
+    if alone is None:
+        return None
+    return _made(one, "rank_hung", "restart", f"it stands in {alone[1]}, all others elsewhere", node=None, rank=alone[0],
+                 quote=alone[1])  # fmt: skip
 
 
 def told_apart(scene: Scene) -> Diagnosis | None:
@@ -174,7 +198,7 @@ def something(scene: Scene) -> Diagnosis:
 
 Rule = Callable[[Scene], Diagnosis | None]
 RULES: Final[Sequence[Rule]] = (
-    done_before, hardware, told_apart, still_preparing, only_on_one_node, network, known_kind, ended_by_signal,
+    done_before, hardware, stands_elsewhere, told_apart, still_preparing, only_on_one_node, network, known_kind, ended_by_signal,
     victims_only, something,
 )  # fmt: skip
 
