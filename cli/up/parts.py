@@ -18,7 +18,8 @@ BLOCK: Final = "b0"
 @dataclass(frozen=True, slots=True)
 class Part:
     """One process. `stdin` is written to it once. `restart_after` in seconds doubles up to a limit while it keeps
-    dying at once."""
+    dying at once. `after` names the part that must work before this one is started the first time: on few cores,
+    who is waited for should not share them with who waits."""
 
     name: str
     argv: tuple[str, ...]
@@ -26,6 +27,7 @@ class Part:
     stdin: str = ""
     restart_after: float = 0.2
     node: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def parts(plan: Plan) -> list[Part]:
     made.append(Part("api", _module("api.main"), servers))
     made.append(Part("controller", _module("controller.main"), servers))
     if plan.redis_binary:
-        made.append(Part("worker", _module("controller.tasks.main"), servers))
+        made.append(Part("worker", _module("controller.tasks.main"), servers, after="api"))
     return made + [_agent(plan, index, node) for index, node in enumerate(plan.nodes())]
 
 
@@ -107,7 +109,7 @@ def _agent(plan: Plan, index: int, node: str) -> Part:
         "MUSTER_NODE_ADDRESS": "127.0.0.1",
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
     }
-    return Part(f"agent-{node}", _module("agents.main"), env, node=node)
+    return Part(f"agent-{node}", _module("agents.main"), env, node=node, after="api")
 
 
 def _redis_config(plan: Plan) -> str:

@@ -91,9 +91,7 @@ class Supervisor:
 
     def _start_due(self) -> None:
         now = time.monotonic()
-        due = [
-            child for child in self._children.values() if not child.off and child.pid is None and now >= child.start_at
-        ]
+        due = [child for child in self._children.values() if self._wanted(child) and now >= child.start_at]
         for child in due:
             try:
                 self._start(child)
@@ -101,6 +99,11 @@ class Supervisor:
                 self._not_started(child, error)
         if due:
             self._write_state()
+
+    def _wanted(self, child: Child) -> bool:
+        """It does not run and should, now or when its pause is over."""
+        held = child.process is None and child.part.after and child.part.after not in self._told
+        return not child.off and child.pid is None and not held
 
     def _start(self, child: Child) -> None:
         part = child.part
@@ -200,7 +203,7 @@ class Supervisor:
         pause = 0.05 if self._ready_at is None else 1.0
         now = time.monotonic()
         for child in self._children.values():
-            if not child.off and child.pid is None:
+            if self._wanted(child):
                 pause = min(pause, max(0.0, child.start_at - now))
         for key, _ in self._selector.select(pause):
             key.data()
