@@ -9,7 +9,7 @@ from tests.makers import make_attempt, make_job
 
 
 def job_of(framework: str, **spec: Any) -> JobRecord:
-    fields = {"framework": framework, "command": ["python", "train.py", "--lr", "0.1"], "workdir": "/work/dir", **spec}
+    fields = {"framework": framework, "command": ["python", "train.py", "--lr", "0.1"], "workdir": "/srv/dir", **spec}
     job = make_job("digits", namespace="nlp", spec=fields)
     if "script" in spec:
         del job.spec["command"]
