@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from cli.up.filesystem import existing, filesystem_of, is_network, mounts
+from cli.up.filesystem import existing, filesystem_of, mounts
 from cli.up.layout import Layout
 from cli.up.processes import start_time
 from cli.up.refusal import CannotStart
+from muster.filesystem import is_network
 
 LOWEST_FREE: Final = 64 * 2**20
 ANOTHER: Final = "choose another with --data-dir"

@@ -16,8 +16,9 @@ from cli.errors import Exit
 from cli.output import FORMATS, as_json, as_yaml, colours, now, paint, say, terminal_width
 from cli.timeline import fact
 from cli.up.checks import redis_binary
-from cli.up.filesystem import existing, filesystem_of, is_network, mounts
+from cli.up.filesystem import existing, filesystem_of, mounts
 from cli.up.layout import Layout, default_folder
+from muster.filesystem import is_network
 
 PORT = 7878
 

@@ -19,7 +19,7 @@ from controller.state.errors import (
     StoreUnavailable,
     Taken,
 )
-from controller.state.filesystem import check_local_filesystem
+from muster.filesystem import check_local_filesystem
 
 BUSY_SECONDS: Final = 10.0
 """How long a writer waits for another one."""

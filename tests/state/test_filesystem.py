@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.state import StoreError, filesystem, open_store
-from controller.state.filesystem import check_local_filesystem, is_network, mount_of
+from controller.state import StoreError, open_store
+from muster import filesystem
 from muster.clock import ManualClock
+from muster.filesystem import check_local_filesystem, is_network, mount_of
 
 MOUNTS = """\
 proc /proc proc rw 0 0

@@ -11,10 +11,10 @@ import pytest
 from cli.up import checks
 from cli.up.checks import check_devices, free_port, prepare_folder, redis_binary, take_lock
 from cli.up.control import holder
-from cli.up.filesystem import NETWORK, NETWORK_FUSE, existing, filesystem_of, is_network
+from cli.up.filesystem import existing, filesystem_of
 from cli.up.layout import Layout
 from cli.up.refusal import CannotStart
-from controller.state import filesystem as store
+from muster.filesystem import is_network
 
 MOUNTS = """\
 proc /proc proc rw 0 0
@@ -48,13 +48,6 @@ def test_the_longest_and_latest_mount_holds_a_path(tmp_path, path, kind):
 def test_where_mounts_cannot_be_read_nothing_is_refused(tmp_path):
     assert filesystem_of(tmp_path, "") == ""
     assert not is_network("")
-
-
-def test_the_command_refuses_the_file_systems_that_the_store_refuses():
-    """The command may not import the store; the two lists stay one by this test."""
-    assert (NETWORK, NETWORK_FUSE) == (store.NETWORK, store.NETWORK_FUSE)
-    for kind in [*NETWORK, *NETWORK_FUSE, *(f"fuse.{name}" for name in NETWORK | NETWORK_FUSE), "ext4", "fuse.ext2"]:
-        assert is_network(kind) == store.is_network(kind), kind
 
 
 def refused(call, *words):
