@@ -63,7 +63,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
         middleware=[
             Middleware(Requests, new_id=new_id, metrics=services.metrics),
             Middleware(BodyLimit),
-            Middleware(Authentication, authenticator=services.authenticator),
+            Middleware(Authentication, authenticator=services.authenticator, refused=services.store.refused),
         ],
     )
     app.state.services = services

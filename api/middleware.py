@@ -11,8 +11,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
+from api.acting import acting
 from api.auth import Authenticator, Principal, bearer, check, needed
 from api.metrics import Metrics
+from controller.state import Actor, StoreError
 from muster.problems import Problem
 
 log = structlog.get_logger("muster.api")
@@ -78,18 +80,54 @@ async def _refuse(problem: Problem, request_id: str, scope: Scope, receive: Rece
 
 
 class Authentication:
-    """Puts the principal into `request.state.principal`, or refuses."""
+    """Puts the principal into `request.state.principal`, or refuses. Writes are done in its name; one that was
+    refused goes into the audit trail by `refused` (actor, method, path, outcome)."""
 
-    def __init__(self, app: ASGIApp, *, authenticator: Authenticator) -> None:
-        self._app, self._authenticator = app, authenticator
+    def __init__(
+        self, app: ASGIApp, *, authenticator: Authenticator, refused: Callable[[Actor, str, str, str], None]
+    ) -> None:
+        self._app, self._authenticator, self._refused = app, authenticator, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         need = needed(scope["path"]) if scope["type"] in ("http", "websocket") else None
-        if need is not None:
-            principal = await self._principal(bearer(Headers(scope=scope).get("authorization")))
+        if need is None:
+            await self._app(scope, receive, send)
+            return
+        principal = await self._principal(bearer(Headers(scope=scope).get("authorization")))
+        scope["state"]["principal"] = principal
+        actor = Actor(name=principal.name, role=principal.role, request_id=scope["state"]["request_id"])
+        if scope.get("method", "GET") in ("GET", "HEAD"):
             check(principal, *need)
-            scope["state"]["principal"] = principal
-        await self._app(scope, receive, send)
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        acting.set(actor)
+        try:
+            check(principal, *need)
+            await self._app(scope, receive, sending)
+        except Problem as problem:
+            status = problem.status
+            raise
+        except Exception:
+            status = 500
+            raise
+        finally:
+            if status >= 400:
+                await self._tell(actor, scope, str(status))
+
+    async def _tell(self, actor: Actor, scope: Scope, outcome: str) -> None:
+        """A trail that cannot be written is said in the log: the answer stays what it is."""
+        try:
+            await run_in_threadpool(self._refused, actor, scope["method"], scope["path"][:500], outcome)
+        except StoreError as error:
+            log.warning("a refused write is not in the audit trail", actor=actor.name, why=str(error))
 
     async def _principal(self, token: str) -> Principal:
         if (known := self._authenticator.remembered(token)) is not None:

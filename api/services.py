@@ -8,6 +8,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from api.acting import acting
 from api.auth import Authenticator, Principal
 from api.follower import Follower
 from api.hub import Hub
@@ -40,8 +41,10 @@ class Services:
     def write(self, fn: Callable[[Writer], T]) -> T:
         """`fn` in one transaction, tried again when others are in the way; everybody is told after the commit."""
         writers: list[Writer] = []
+        actor = acting.get()
 
         def once(w: Writer) -> T:
+            w.actor = actor
             writers.append(w)
             return fn(w)
 

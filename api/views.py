@@ -297,6 +297,22 @@ class OutboxView(TypedDict):
     doneAt: str | None
 
 
+class AuditView(TypedDict):
+    """One line of the audit trail. `verb` is create, update or delete, or the method of a request that was refused;
+    `outcome` is done, or the status of the refusal; `change` the fields that were written."""
+
+    at: str | None
+    actor: str
+    role: str
+    requestId: str
+    verb: str
+    namespace: str
+    kind: str
+    name: str
+    outcome: str
+    change: dict[str, Any]
+
+
 class ErrorView(TypedDict):
     field: str
     code: str

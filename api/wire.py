@@ -7,6 +7,7 @@ from api.views import (
     AllocationView,
     AttemptRef,
     AttemptView,
+    AuditView,
     CheckpointView,
     CheckView,
     DeviceView,
@@ -38,7 +39,7 @@ from controller.records import (
     Verdict,
     WorkerRecord,
 )
-from controller.state import OutboxItem
+from controller.state import AuditEntry, OutboxItem
 from muster.clock import iso
 from muster.protocol import Device, ProgressPoint, RankExit
 from muster.quantity import format_cpu, format_memory
@@ -328,6 +329,21 @@ def check(revision: int, findings: Mapping[str, list[str]]) -> CheckView:
         "ok": not any(findings.values()),
         "revision": str(revision),
         "invariants": [{"name": name, "broken": broken} for name, broken in findings.items()],
+    }
+
+
+def audit_entry(entry: AuditEntry) -> AuditView:
+    return {
+        "at": iso(entry.at),
+        "actor": entry.actor,
+        "role": entry.role,
+        "requestId": entry.request_id,
+        "verb": entry.verb,
+        "namespace": entry.namespace,
+        "kind": entry.kind,
+        "name": entry.name,
+        "outcome": entry.outcome,
+        "change": entry.change,
     }
 
 

@@ -11,6 +11,8 @@ from muster import client
 Object = dict[str, Any]
 BASE: Final = "/api/v1"
 RETRIES: Final = 2
+QUIET: Final = 60.0
+"""Seconds without a byte after which an answer counts as broken off."""
 
 
 class Unreachable(Failure):
@@ -54,6 +56,11 @@ class Api:
     def delete(self, path: str) -> Object:
         with _told():
             return self._client.http.json("DELETE", BASE + path)
+
+    def stream(self, path: str, **query: Any) -> Iterator[bytes]:
+        """The body of an answer, piece by piece."""
+        with _told():
+            yield from self._client.http.pieces(BASE + path, query, silence=QUIET)
 
     def logs(self, name: str, namespace: str, **query: Any) -> Iterator[bytes]:
         with _told():

@@ -98,7 +98,7 @@ class Controller:
             election.resign(lease)
 
     def _tidy(self, store: Store) -> None:
-        store.prune()
+        store.prune(self._settings.retention)
         drift = self._clock.drift()
         if abs(drift - self._drift) > JUMP:
             log.warning(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from controller.state import retention
+from controller.state.retention import Retention
 from muster.protocol import Lease
 
 
@@ -18,6 +20,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_lease: float = 10.0
     executor: str = "agents"
     log_level: str = "info"
+    retention: Retention = Retention()
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -43,4 +46,5 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         leader_lease=leader_lease,
         executor=executor,
         log_level=env.get("MUSTER_LOG_LEVEL", "info"),
+        retention=retention.parse(env.get("MUSTER_RETENTION")),
     )

@@ -1,8 +1,13 @@
 """For operators: does every promise hold, and side effects that were given up."""
 
+import functools
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
+import msgspec
 from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime
+from starlette.responses import StreamingResponse
 
 from api import wire
 from api.problems import conflict, not_found
@@ -10,6 +15,7 @@ from api.replies import reply
 from api.services import Here
 from api.views import CheckView, ListView, OutboxView
 from controller.invariants import findings, observe
+from controller.state import AuditEntry
 
 router = APIRouter(prefix="/admin", tags=["admin"])
 
@@ -20,6 +26,28 @@ def check(here: Here) -> Response:
     with here.store.read() as r:
         seen = observe(r)
     return reply(wire.check(seen.revision, findings(seen, here.clock.now())))
+
+
+@router.get("/audit", response_class=Response, responses={200: {"content": {"application/jsonl": {}}}})
+def audit(
+    here: Here,
+    since: Annotated[AwareDatetime | None, Query(description="RFC 3339, with a time zone")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="RFC 3339; entries before it")] = None,
+    namespace: str | None = None,
+    actor: str | None = None,
+) -> Response:
+    """The audit trail as JSON lines, the oldest entry first: who wrote what, and what was refused."""
+    span = {"since": since and since.timestamp(), "until": until and until.timestamp()}
+    page = functools.partial(here.store.audit, **span, namespace=namespace, actor=actor)
+    return StreamingResponse(_lines(page), media_type="application/jsonl")
+
+
+def _lines(page: Callable[..., list[AuditEntry]]) -> Iterator[bytes]:
+    """Each page in a snapshot of its own, so that a long export holds nothing up."""
+    after = ""
+    while found := page(after=after):
+        yield b"".join(msgspec.json.encode(wire.audit_entry(one)) + b"\n" for one in found)
+        after = found[-1].uid
 
 
 @router.get("/outbox", response_model=ListView[OutboxView])

@@ -1,4 +1,6 @@
-"""`muster admin check`, `muster admin outbox`."""
+"""`muster admin check`, `muster admin audit`, `muster admin outbox`."""
+
+import sys
 
 import click
 
@@ -38,6 +40,19 @@ def check(form: str) -> None:
         raise Failure(f"{len(broken)} of {len(found['invariants'])} invariants are broken", details=details)
     if form == "table":
         say(f"all {len(found['invariants'])} invariants hold at revision {found['revision']}")
+
+
+@admin.command()
+@click.option("--since", metavar="TIME", help="RFC 3339, e.g. 2026-11-30T12:00:00Z.")
+@click.option("--until", metavar="TIME", help="Entries before this time.")
+@click.option("--actor", metavar="NAME", help="Only what this one asked for.")
+@click.option("-n", "--namespace", metavar="NAME", help="Only this namespace (all).")
+def audit(since: str | None, until: str | None, actor: str | None, namespace: str | None) -> None:
+    """Print who wrote what, and what was refused, as JSON lines, the oldest first."""
+    wanted = {"since": since, "until": until, "actor": actor, "namespace": namespace}
+    for part in connect().stream("/admin/audit", **wanted):
+        sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
 
 
 @admin.group(cls=Suggesting, invoke_without_command=True)

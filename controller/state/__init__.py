@@ -15,10 +15,12 @@ from controller.state.errors import (
     TooOld,
 )
 from controller.state.store import Store, open_store
-from controller.state.types import LeaderLease, OutboxItem, Remembered, TokenRecord
+from controller.state.types import Actor, AuditEntry, LeaderLease, OutboxItem, Remembered, TokenRecord
 from controller.state.writing import Writer
 
 __all__ = [
+    "Actor",
+    "AuditEntry",
     "BadValue",
     "Conflict",
     "Contended",

@@ -5,6 +5,7 @@ That lock is where all writers queue, so as little as possible happens under it:
 of a transaction is one statement, one trip to the server.
 """
 
+from collections.abc import Collection
 from functools import cache
 from typing import Any, Literal
 
@@ -32,6 +33,9 @@ class Touched(msgspec.Struct, frozen=True):
     name: str
     op: Literal["put", "delete"]
     event: dict[str, Any] | None = None
+    verb: str = "update"
+    change: dict[str, Any] = {}
+    """For the audit trail: the fields that were written."""
 
 
 class Buffer:
@@ -40,16 +44,29 @@ class Buffer:
     def __init__(self) -> None:
         self._touched: dict[tuple[str, str], Touched] = {}
 
-    def put(self, kind: Kind[Any], record: Any, *, new_event: bool = False) -> None:
-        event = kind.values(record) if new_event else None
-        self._add(Touched(kind, record.uid, namespace_of(record), mend(kind.label(record)), "put", event))
+    def put(self, kind: Kind[Any], record: Any, *, change: dict[str, Any] | None = None) -> None:
+        """`change` are the fields that were written; None: the record is new."""
+        verb = "update"
+        if change is None:
+            spec = getattr(record, "spec", None)
+            verb, change = "create", {} if spec is None else {"spec": spec}
+        event = kind.values(record) if kind is EVENT else None
+        self._add(Touched(kind, record.uid, namespace_of(record), mend(kind.label(record)), "put", event, verb, change))
 
     def delete(self, kind: Kind[Any], record: Any) -> None:
-        self._add(Touched(kind, record.uid, namespace_of(record), mend(kind.label(record)), "delete"))
+        label = mend(kind.label(record))
+        self._add(Touched(kind, record.uid, namespace_of(record), label, "delete", verb="delete"))
+
+    def touched(self) -> Collection[Touched]:
+        """In the order of the last touch."""
+        return self._touched.values()
 
     def _add(self, touched: Touched) -> None:
         key = (touched.kind.name, touched.uid)
-        self._touched.pop(key, None)
+        before = self._touched.pop(key, None)
+        if before is not None and touched.op == "put":
+            verb = "create" if before.verb == "create" else touched.verb
+            touched = msgspec.structs.replace(touched, verb=verb, change=before.change | touched.change)
         self._touched[key] = touched
 
     def write(self, connection: Connection, at: float) -> dict[str, int]:

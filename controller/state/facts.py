@@ -123,7 +123,7 @@ class FactWriter(Transaction):
             at=self._clock.now() if at is None else at,
             level=level,
         )
-        self._buffer.put(EVENT, record, new_event=True)
+        self._buffer.put(EVENT, record)
         self._with_events.add(object_uid)
         return record
 

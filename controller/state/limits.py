@@ -16,17 +16,6 @@ EVENTS: Final = 200
 PROGRESS_POINTS: Final = 2_000
 """Of one attempt; more are thinned out to about three quarters."""
 
-CHANGES: Final = 100_000
-"""Newest of the change log. A reader that is further behind begins again with a snapshot."""
-
-EVENT_SECONDS: Final = 14 * 24 * 3600.0
-EVENTS_OF_NAMESPACE: Final = 100_000
-"""Age and number beyond which events go that are not of a live job, the oldest first."""
-
-EVIDENCE_SECONDS: Final = 30 * 24 * 3600.0
-EVIDENCE_BYTES_OF_NAMESPACE: Final = 256 * 2**20
-"""Age and size beyond which the evidence of finished jobs goes, that of the job that finished first before others."""
-
 REMEMBERED_SECONDS: Final = 24 * 3600.0
 OUTBOX_SECONDS: Final = 7 * 24 * 3600.0
 """Of an item that is done or dead."""

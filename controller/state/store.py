@@ -4,11 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, RootTransaction, delete, exc, func, select
+from sqlalchemy import Connection, Engine, RootTransaction, delete, exc, select
 
-from controller.state import outbox, retention, schema, tables
+from controller.state import outbox, retention, schema, tables, trail
 from controller.state.changes import Reader
 from controller.state.engine import (
     BUSY_SECONDS,
@@ -20,8 +20,9 @@ from controller.state.engine import (
     translated,
 )
 from controller.state.errors import Contended, LeadershipLost, StoreUnavailable
-from controller.state.limits import CHANGES, OUTBOX_SECONDS, REMEMBERED_SECONDS
-from controller.state.types import LeaderLease, OutboxItem
+from controller.state.limits import OUTBOX_SECONDS, REMEMBERED_SECONDS
+from controller.state.retention import Retention
+from controller.state.types import Actor, AuditEntry, LeaderLease, OutboxItem
 from controller.state.writing import Writer
 from muster.clock import Clock
 
@@ -127,19 +128,42 @@ class Store:
         with self._plain() as connection:
             return outbox.revive(connection, id, self._clock.now())
 
-    def prune(self) -> None:
-        """Drop what is beyond its limit: old changes, remembered answers, finished outbox items, old events, evidence of
-        finished jobs. To be called from time to time; records of jobs and what is of a live job are never touched."""
-        now, log = self._clock.now(), tables.changes
+    def audit(self, **wanted: Any) -> list[AuditEntry]:
+        """A page of the audit trail; `wanted` as `trail.read` takes it."""
+        with translated(), self._reading.connect() as connection:
+            return trail.read(connection, **wanted)
+
+    def refused(self, actor: Actor, verb: str, target: str, outcome: str, namespace: str = "") -> None:
+        """Into the audit trail: somebody asked for a write and did not get it. `target` is the address."""
+        now = self._clock.now()
+        entry = trail.entry(
+            actor,
+            at=now,
+            uid=self._new_id(),
+            verb=verb,
+            namespace=namespace,
+            kind="",
+            name=target,
+            outcome=outcome,
+            change={},
+        )
         with self._plain() as connection:
-            newest = connection.execute(select(func.max(log.c.revision))).scalar() or 0
-            connection.execute(delete(log).where(log.c.revision <= newest - CHANGES))
+            trail.append(connection, [entry])
+
+    def prune(self, limits: Retention = Retention()) -> None:  # noqa: B008
+        """Drop what is beyond its limit: old changes, remembered answers, finished outbox items, old events, audit
+        entries, evidence of finished jobs. To be called from time to time; records of jobs and what is of a live job
+        are never touched."""
+        now = self._clock.now()
+        with self._plain() as connection:
+            retention.prune_changes(connection, limits.changes, now)
             kept = tables.idempotency
             connection.execute(delete(kept).where(kept.c.at < now - REMEMBERED_SECONDS))
             box = tables.outbox
             connection.execute(delete(box).where(box.c.state != "due", box.c.done_at < now - OUTBOX_SECONDS))
-            retention.prune_events(connection, now)
-            retention.prune_evidence(connection, now)
+            retention.prune_events(connection, limits, now)
+            retention.prune_audit(connection, limits, now)
+            retention.prune_evidence(connection, limits, now)
 
     @contextmanager
     def _plain(self) -> Iterator[Connection]:

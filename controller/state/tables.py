@@ -36,7 +36,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.state.columns import Words, columns_of
-from controller.state.types import OutboxItem, Remembered, TokenRecord
+from controller.state.types import AuditEntry, OutboxItem, Remembered, TokenRecord
 from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 metadata = MetaData(
@@ -173,6 +173,8 @@ progress = Table(
 tokens = _of(TokenRecord, "tokens", key=("hash",))
 idempotency = _of(Remembered, "idempotency", Index(None, "at"), key=("key",))
 outbox = _of(OutboxItem, "outbox", UniqueConstraint("key"), Index(None, "state", "next_at"), key=("id",))
+
+audit = _of(AuditEntry, "audit", Index(None, "namespace", "uid"))
 
 revision = Table(
     "revision",

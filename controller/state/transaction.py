@@ -6,12 +6,14 @@ from typing import Any, NoReturn
 
 from sqlalchemy import Connection, exc, select
 
+from controller.state import trail
 from controller.state.appending import Buffer
 from controller.state.changes import Reading
 from controller.state.engine import meaning
 from controller.state.errors import Conflict, IllegalMove, NotFound, StoreError, Taken
 from controller.state.kinds import Kind, R
 from controller.state.statements import insert_into, moving, patching
+from controller.state.types import Actor
 from muster.clock import Clock
 
 _FIXED = frozenset({"uid", "revision"})
@@ -31,6 +33,8 @@ class Transaction(Reading):
         self._buffer = Buffer()
         self._spoilt: StoreError | None = None
         self.revision = 0
+        self.actor: Actor | None = None
+        """Who asked; what is written while it is set goes into the audit trail."""
         self._revisions: dict[str, int] = {}
         self._born: set[str] = set()
 
@@ -42,7 +46,10 @@ class Transaction(Reading):
         """The last statements before the commit."""
         if self._spoilt is not None:
             raise self._spoilt
-        self._revisions = self._buffer.write(self._connection, self._clock.now())
+        now = self._clock.now()
+        if self.actor is not None:
+            trail.append(self._connection, trail.entries(self.actor, self._buffer.touched(), now, self._new_id))
+        self._revisions = self._buffer.write(self._connection, now)
 
     def _committed(self) -> None:
         self.revision = max(self._revisions.values(), default=0)
@@ -74,13 +81,14 @@ class Transaction(Reading):
         row = self._connection.execute(patching(kind, expect_revision is not None), values).first()
         if row is None:
             self._refuse_patch(kind, key, expect_revision)
-        return self._put(kind, kind.read(row))
+        return self._put(kind, kind.read(row), fields)
 
     def _replace(self, kind: Kind[R], record: R) -> R:
         """All columns of the row with the record's key."""
         key = getattr(record, kind.key)
         self._connection.execute(patching(kind, False), kind.values(record) | {"the_key": key})
-        return self._put(kind, record)
+        spec = getattr(record, "spec", None)
+        return self._put(kind, record, {} if spec is None else {"spec": spec})
 
     def _move(self, kind: Kind[R], key: str, target: StrEnum, fields: dict[str, Any]) -> R:
         _check(kind, fields)
@@ -90,10 +98,10 @@ class Transaction(Reading):
             if found is None:
                 raise NotFound(f"there is no {kind.name} {key}")
             raise IllegalMove(kind.name, key, str(found), str(target))
-        return self._put(kind, kind.read(row))
+        return self._put(kind, kind.read(row), fields | {"phase": target})
 
-    def _put(self, kind: Kind[R], record: R) -> R:
-        self._buffer.put(kind, record)
+    def _put(self, kind: Kind[R], record: R, change: dict[str, Any]) -> R:
+        self._buffer.put(kind, record, change=change)
         return record
 
     def _refuse_patch(self, kind: Kind[Any], key: str, expected: int | None) -> NoReturn:

@@ -30,6 +30,32 @@ class Remembered(Struct, frozen=True, kw_only=True):
     at: float
 
 
+class Actor(Struct, frozen=True, kw_only=True):
+    """Who asked for what a transaction does. `request_id` leads to the server's log."""
+
+    name: str
+    role: str
+    request_id: str = ""
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One write that somebody asked for, or tried. `at` is UTC seconds; `verb` create, update or delete, or the method
+    of a request that was refused; `change` the fields that were written, or why nothing was; `size` the bytes held."""
+
+    uid: str
+    at: float
+    actor: str
+    role: str
+    request_id: str
+    verb: str
+    namespace: str
+    kind: str
+    name: str
+    outcome: str
+    change: dict[str, Any]
+    size: int
+
+
 class OutboxItem(Struct, frozen=True, kw_only=True):
     """A side effect that was promised in a transaction. `tries` counts failures; `key` names it once and for all,
     so that the receiver can drop a repeat."""

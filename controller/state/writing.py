@@ -107,7 +107,7 @@ class WorkerWriter(Transaction):
             for table in (tables.allocations, tables.ports)
         )
         if freed:
-            self._put(WORKER, record)
+            self._put(WORKER, record, {"devices": "freed"})
 
     def _allocate(self, wanted: list[tuple[str, int, str]]) -> None:
         rows = [dict(zip(("node", "device", "worker_uid"), one, strict=True)) for one in sorted(wanted)]

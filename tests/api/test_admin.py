@@ -1,10 +1,14 @@
 """What operators ask: does every promise hold; which side effects were given up; try them again."""
 
+import json
+
 import pytest
 from starlette.testclient import TestClient
 
 from api.services import Services
+from api.settings import Settings
 from controller.state.limits import OUTBOX_TRIES
+from muster.clock import ManualClock, iso
 from tests.makers import make_job
 
 OUTBOX = "/api/v1/admin/outbox"
@@ -36,6 +40,58 @@ def test_a_broken_promise_is_named_with_what_breaks_it(admin: TestClient, here: 
     assert broken == {
         "jobs_that_run_have_an_attempt": ["job default/train is Running with attempt gone, which is not live"]
     }
+
+
+def lines(answer) -> list[dict[str, object]]:
+    assert answer.headers["content-type"] == "application/jsonl"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_every_write_is_in_the_audit_trail_with_who_asked_and_what_changed(admin: TestClient) -> None:
+    manifest = {"apiVersion": "muster.dev/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"command": ["true"]}}
+    made = admin.post("/api/v1/namespaces/default/jobs", json=manifest, headers={"X-Request-Id": "r-1"})
+    assert made.status_code == 201
+    admin.post("/api/v1/namespaces/default/jobs/a/suspend")
+    admin.get("/api/v1/jobs")
+    admin.post("/api/v1/namespaces/default/jobs/b/suspend")
+    created, suspended, refused = (
+        lines(admin.get("/api/v1/admin/audit", params={"namespace": "default"}))
+        + lines(admin.get("/api/v1/admin/audit", params={"namespace": ""}))[-1:]
+    )
+    assert (created["actor"], created["requestId"], created["verb"], created["kind"], created["name"]) == (
+        "admin",
+        "r-1",
+        "create",
+        "Job",
+        "a",
+    )
+    assert created["change"]["spec"]["command"] == ["true"]
+    assert (suspended["verb"], suspended["change"]["suspend"], suspended["outcome"]) == ("update", True, "done")
+    assert (refused["verb"], refused["name"], refused["outcome"]) == (
+        "POST",
+        "/api/v1/namespaces/default/jobs/b/suspend",
+        "404",
+    )
+
+
+def test_a_token_that_may_not_write_leaves_a_trace(admin: TestClient, settings: Settings) -> None:
+    token = settings.agent_token_file.read_text().strip()
+    assert admin.delete("/api/v1/queues/x", headers={"Authorization": f"Bearer {token}"}).status_code == 403
+    (entry,) = lines(admin.get("/api/v1/admin/audit", params={"actor": "agent"}))
+    assert (entry["verb"], entry["outcome"], entry["role"]) == ("DELETE", "403", "agent")
+
+
+def test_the_trail_is_read_by_its_time(admin: TestClient, clock: ManualClock) -> None:
+    for name in ("early", "late"):
+        admin.post("/api/v1/queues", json={"apiVersion": "muster.dev/v1", "kind": "Queue", "metadata": {"name": name}})
+        clock.advance(60)
+    between = iso(clock.now() - 90)
+    names = {
+        word: [one["name"] for one in lines(admin.get("/api/v1/admin/audit", params={word: between}))]
+        for word in ("since", "until")
+    }
+    assert names == {"since": ["late"], "until": ["early"]}
+    assert admin.get("/api/v1/admin/audit", params={"since": "yesterday"}).status_code == 422
 
 
 def test_dead_letters_are_listed_without_their_payload(admin: TestClient, dead: str) -> None:

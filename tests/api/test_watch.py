@@ -12,6 +12,7 @@ from api import follower
 from api.services import Services
 from api.settings import Settings
 from controller.state import TooOld
+from controller.state.retention import CHANGE_BYTES, Keep, Retention
 from muster.client import Client, Gone, Unreachable
 from muster.states import JobPhase
 from tests.api.conftest import manifest, served
@@ -104,10 +105,9 @@ def test_many_watchers_cost_one_reader(client: Client, here: Services, monkeypat
     assert pages == []
 
 
-def test_a_revision_that_was_cut_off_is_gone(client: Client, here: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.state.store.CHANGES", 2)
+def test_a_revision_that_was_cut_off_is_gone(client: Client, here: Services) -> None:
     submit(client, *"abc")
-    here.store.prune()
+    here.store.prune(Retention(changes=Keep(7, 2 * CHANGE_BYTES)))
     with pytest.raises(Gone) as refused:
         next(client.watch(after=1))
     assert refused.value.problem["oldest"] > 2

@@ -39,6 +39,13 @@ def test_a_broken_invariant_is_1_and_is_told(stub, muster):
     assert (done.code, json.loads(done.out)) == (1, BENT)
 
 
+def test_the_audit_trail_is_printed_line_by_line(stub, muster):
+    stub.get("/admin/audit", b'{"name": "a"}\n{"name": "b"}\n')
+    done = muster("admin", "audit", "--actor", "ann", "--since", "2026-11-30T12:00:00Z")
+    assert (done.code, done.out) == (0, '{"name": "a"}\n{"name": "b"}\n')
+    assert stub.last("GET")["query"] == {"actor": "ann", "since": "2026-11-30T12:00:00Z"}
+
+
 def test_the_dead_letters_are_what_outbox_lists(stub, muster):
     stub.listed("/admin/outbox", [ITEM])
     for words in ([], ["list"]):

@@ -1,0 +1,108 @@
+"""The audit trail: who asked for which write, and what became of it.
+
+What was done is written in the transaction that does it, so neither can be without the other; what was refused is
+written by who refused it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from controller.state import tables
+from controller.state.appending import Touched
+from controller.state.statements import insert_into
+from controller.state.types import Actor, AuditEntry
+
+CHANGE_BYTES: Final = 4096
+"""Of one entry's change; of a longer one only the names of its fields are kept."""
+
+OVERHEAD: Final = 300
+"""Bytes of an entry beside its change, about."""
+
+DONE: Final = "done"
+_UNASKED: Final = frozenset({"Event", "Worker", "Attempt", "Checkpoint"})
+"""Kinds that nobody writes himself: they follow from what he asked."""
+
+_columns = tuple(tables.audit.c[field] for field in AuditEntry.__struct_fields__)
+
+
+def entries(actor: Actor, touched: Iterable[Touched], at: float, new_id: Callable[[], str]) -> list[AuditEntry]:
+    """One entry for each resource that a transaction has written."""
+    return [
+        entry(
+            actor,
+            at=at,
+            uid=new_id(),
+            verb=one.verb,
+            namespace=one.namespace,
+            kind=one.kind.name,
+            name=one.name,
+            change=one.change,
+        )
+        for one in touched
+        if one.kind.name not in _UNASKED
+    ]
+
+
+def entry(
+    actor: Actor,
+    *,
+    at: float,
+    uid: str,
+    verb: str,
+    namespace: str,
+    kind: str,
+    name: str,
+    outcome: str = DONE,
+    change: dict[str, Any],
+) -> AuditEntry:
+    size = len(msgspec.json.encode(change))
+    if size > CHANGE_BYTES:
+        change = {"tooLong": size, "fields": sorted(change)[:50]}
+        size = len(msgspec.json.encode(change))
+    return AuditEntry(
+        uid=f"{int(at * 1000):013d}-{uid}",
+        at=at,
+        actor=actor.name,
+        role=actor.role,
+        request_id=actor.request_id,
+        verb=verb,
+        namespace=namespace,
+        kind=kind,
+        name=name,
+        outcome=outcome,
+        change=change,
+        size=size + OVERHEAD,
+    )
+
+
+def append(connection: Connection, written: list[AuditEntry]) -> None:
+    if written:
+        rows = [{field: getattr(one, field) for field in AuditEntry.__struct_fields__} for one in written]
+        connection.execute(insert_into(tables.audit), rows)
+
+
+def read(
+    connection: Connection,
+    *,
+    after: str = "",
+    since: float | None = None,
+    until: float | None = None,
+    namespace: str | None = None,
+    actor: str | None = None,
+    limit: int = 1000,
+) -> list[AuditEntry]:
+    """The first entries in the order of their time; `since` and `until` in UTC seconds, `after` the uid of the last
+    one that is known already."""
+    table = tables.audit.c
+    wanted = select(*_columns).where(table.uid > after).order_by(table.uid).limit(limit)
+    for column, value in ((table.namespace, namespace), (table.actor, actor)):
+        if value is not None:
+            wanted = wanted.where(column == value)
+    if since is not None:
+        wanted = wanted.where(table.at >= since)
+    if until is not None:
+        wanted = wanted.where(table.at < until)
+    return [AuditEntry(**row._mapping) for row in connection.execute(wanted)]
