@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from api.health import has_conditions
 from api.observing import observe
 from controller.acts.log import node_event
 from controller.records import LeaseRecord, NodeRecord
@@ -42,6 +43,8 @@ def register(w: Writer, hello: Hello, *, uid: str, now: float, unknown: float) -
             message = f"node {hello.node} is connected from another machine, or has been until a moment ago"
             return Refused(code="NODE_TAKEN", message=message)
     _put(w, found, hello, uid=uid, now=now)
+    if hello.conditions is not None:
+        has_conditions(w, hello.node, hello.conditions, now)
     w.renew_leases([(hello.node, hello.boot_id)])
     for report in hello.workers:
         if report.phase != WorkerPhase.EXITED:  # an end is told again with its evidence, which a verdict rests on
@@ -107,6 +110,8 @@ def _fields(inventory: Inventory) -> dict[str, Any]:
         "memory": inventory.memory,
         "devices": inventory.devices,
         "ephemeral_ports": inventory.ephemeral_ports,
+        "nics": inventory.nics,
+        "problems": inventory.problems,
     }
 
 

@@ -7,13 +7,14 @@ from typing import Any, Final
 import structlog
 from msgspec.structs import replace
 
+from api.health import has_conditions, has_result
 from api.observing import observe, sound_time
 from api.registration import has
 from api.services import Services
 from controller.records import AttemptRecord
 from controller.state import BadValue, Writer
 from muster.evidence import Evidence
-from muster.protocol import CheckpointItem, ProgressPoint, Report, WorkerReport
+from muster.protocol import CheckpointItem, ProgressPoint, Report, TaskResult, WorkerReport
 from muster.states import AttemptPhase
 
 log = structlog.get_logger("muster.api")
@@ -25,7 +26,7 @@ Part = Callable[[Writer], bool]
 
 def record(here: Services, node: str, report: Report) -> None:
     """The whole report in one transaction; piece by piece when a value in it cannot be kept."""
-    parts = _parts(node, report)
+    parts = _parts(node, report, here.clock.now())
     try:
         _write(here, parts)
     except BadValue:
@@ -48,7 +49,7 @@ def _write(here: Services, parts: list[Part]) -> None:
         here.told(writers[-1].revision)
 
 
-def _parts(node: str, report: Report) -> list[Part]:
+def _parts(node: str, report: Report, now: float) -> list[Part]:
     parts: list[Part] = [_worker_part(node, one) for one in report.workers]
     evidence = [one for one in report.evidence if sound_time(one.at)]
     if evidence:
@@ -57,7 +58,14 @@ def _parts(node: str, report: Report) -> list[Part]:
     parts += [_stock_part(node, uid, items) for uid, items in report.checkpoints.items()]
     if (inventory := report.inventory) is not None:
         parts.append(lambda w: has(w, node, inventory))
+    if (conditions := report.conditions) is not None:
+        parts.append(lambda w: has_conditions(w, node, conditions, now))
+    parts += [_result_part(node, one) for one in report.results]
     return parts
+
+
+def _result_part(node: str, result: TaskResult) -> Part:
+    return lambda w: has_result(w, node, result)
 
 
 def _worker_part(node: str, report: WorkerReport) -> Part:

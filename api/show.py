@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from api import wire
+from api import node_wire, wire
 from api.views import AllocationView, AttemptView, JobView, NodeView, QueueView
 from controller.records import (
     AttemptRecord,
@@ -11,9 +11,11 @@ from controller.records import (
     EventRecord,
     IncidentRecord,
     JobRecord,
+    MeasurementRecord,
     NodeRecord,
     QueueRecord,
     Record,
+    RepairRecord,
     WorkerRecord,
 )
 from controller.state import Reading
@@ -75,6 +77,8 @@ def _views(r: Reading, kind: Any, found: list[Any]) -> Sequence[Any]:
         CheckpointRecord: wire.checkpoint,
         IncidentRecord: wire.incident,
         EventRecord: wire.event,
+        RepairRecord: node_wire.repair,
+        MeasurementRecord: node_wire.measurement,
     }
     return [plain[kind](one) for one in found]
 

@@ -4,6 +4,8 @@ from typing import Any, Generic, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
+from api.node_views import ConditionView, DrainView, NicView
+
 Item = TypeVar("Item")
 
 
@@ -200,6 +202,10 @@ class DeviceView(TypedDict):
     healthy: bool
     virtual: bool
     problems: list[str]
+    bus: str | None
+    uuid: str | None
+    nics: list[str]
+    parts: list[str]
 
 
 class AllocationView(TypedDict):
@@ -210,7 +216,12 @@ class AllocationView(TypedDict):
 
 
 class NodeSpec(TypedDict):
+    """`cordonedBy` names a person, or the repair that did it."""
+
     cordoned: bool
+    cordonedBy: str
+    cordonReason: str
+    drain: DrainView | None
 
 
 class NodeStatus(TypedDict):
@@ -225,6 +236,9 @@ class NodeStatus(TypedDict):
     memory: str
     devices: list[DeviceView]
     allocated: list[AllocationView]
+    nics: list[NicView]
+    conditions: list[ConditionView]
+    problems: list[str]
     lastRenewal: str | None
 
 

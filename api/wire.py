@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from api import node_wire
 from api.views import (
     AllocationView,
     AttemptRef,
@@ -244,7 +245,12 @@ def node(record: NodeRecord, lease: LeaseRecord | None, allocated: list[Allocati
             "resourceVersion": str(record.revision),
             "createdAt": iso(record.created_at),
         },
-        "spec": {"cordoned": record.cordoned},
+        "spec": {
+            "cordoned": record.cordoned,
+            "cordonedBy": record.cordoned_by,
+            "cordonReason": record.cordon_reason,
+            "drain": node_wire.drain(record.drain) if record.drain else None,
+        },
         "status": {
             "phase": record.phase,
             "phaseSince": iso(record.phase_since),
@@ -257,6 +263,9 @@ def node(record: NodeRecord, lease: LeaseRecord | None, allocated: list[Allocati
             "memory": format_memory(record.memory),
             "devices": [device(one) for one in record.devices],
             "allocated": allocated,
+            "nics": [node_wire.nic(one) for one in record.nics],
+            "conditions": [node_wire.condition(one) for one in record.conditions],
+            "problems": list(record.problems),
             "lastRenewal": iso(lease.renewed_at) if lease else None,
         },
     }
@@ -274,6 +283,10 @@ def device(one: Device) -> DeviceView:
         "healthy": one.healthy,
         "virtual": one.virtual,
         "problems": list(one.problems),
+        "bus": one.bus,
+        "uuid": one.uuid,
+        "nics": list(one.nics),
+        "parts": list(one.parts),
     }
 
 

@@ -30,18 +30,25 @@ def node(one: Object, events: Sequence[Object], *, width: int, now: float) -> st
         *_identity(one, now),
         ("Phase", f"{node_phase(one)} for {age(status.get('phaseSince'), now)}"),
         ("Message", status.get("message") or ""),
+        ("Cordoned by", _cordon(one["spec"], now)),
+        ("Drain", _drain(one["spec"].get("drain"), now)),
         ("Last renewal", f"{age(status.get('lastRenewal'), now)} ago" if status.get("lastRenewal") else ""),
         ("Address", " on ".join(filter(None, [status.get("address"), status.get("host")]))),
         ("Boot id", status.get("bootId") or ""),
         ("Agent", status.get("agentVersion") or ""),
         ("CPU, memory", f"{status.get('cpu')} cores, {memory(one)}"),
         ("Devices", devices(one) or "none"),
+        *(("Not found out", text) for text in status.get("problems") or ()),
     ]
     lines = _lines(facts, width)
+    if conditions := status.get("conditions"):
+        lines += ["", "Conditions:", *_conditions(conditions, width=width, now=now)]
     users = {held["device"]: held for held in status.get("allocated") or ()}
     rows = [{**device, "user": users.get(device["index"])} for device in status.get("devices") or ()]
     if rows:
         lines += ["", table(_DEVICE, rows, width=width)]
+    if status.get("nics"):
+        lines += ["", table(_NIC, status["nics"], width=width)]
     if events:
         lines += ["", "Events:", *_events(events, width=width, now=now)]
     return "\n".join(lines)
@@ -54,6 +61,42 @@ _DEVICE = (
     Column("HEALTH", lambda one: "ok" if one.get("healthy", True) else "; ".join(one.get("problems") or ("bad",))),
     Column("JOB", lambda one: f"{one['user']['namespace']}/{one['user']['job']}" if one["user"] else "", elastic=True),
 )
+
+
+_NIC = (
+    Column("  NIC", lambda one: f"  {one['name']}"),
+    Column("NETDEV", lambda one: one.get("netdev")),
+    Column("LINK", lambda one: one.get("linkLayer")),
+    Column("STATE", lambda one: one.get("state")),
+    Column("GBIT/S", lambda one: f"{one['rateGbps']:g}" if one.get("rateGbps") else ""),
+    Column("NUMA", lambda one: one.get("numa")),
+    Column("RAIL", lambda one: one.get("rail")),
+)
+
+
+def _conditions(conditions: Sequence[Object], *, width: int, now: float) -> list[str]:
+    """One line or more for each: how bad, since when, how often, what, and what would end it."""
+    lines = []
+    for one in sorted(conditions, key=lambda one: (one["severity"] not in ("fatal", "error"), one["since"] or "")):
+        where = f"device {one['device']}" if one.get("device") is not None else one.get("subject") or "node"
+        often = f", {one['count']} times" if one["count"] > 1 else ""
+        remedy = f"; asks for {one['remedy']}" if one["remedy"] != "none" else ""
+        begin = f"{'!' if one['severity'] in ('fatal', 'error') else ' '} {one['severity']:<7}  {where}: "
+        text = f"{one['kind']} {one['reason']} for {age(one['since'], now)}{often}: {one['message']}{remedy}"
+        lines += fact(begin, text, width=width, column=0)
+    return lines
+
+
+def _cordon(spec: Object, now: float) -> str:
+    return ": ".join(part for part in (spec.get("cordonedBy") or "", spec.get("cordonReason") or "") if part)
+
+
+def _drain(drain: Object | None, now: float) -> str:
+    if not drain:
+        return ""
+    how = "what runs is stopped" if drain["policy"] == "now" else "what runs may finish"
+    why = f": {drain['reason']}" if drain.get("reason") else ""
+    return f"by {drain['by']} for {age(drain['at'], now)}, {how}{why}"
 
 
 def queue(one: Object, *, width: int, now: float) -> str:

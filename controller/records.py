@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from muster.conditions import Condition
 from muster.launch import LaunchTemplate
-from muster.protocol import Device, RankExit
+from muster.protocol import Device, Nic, RankExit, TaskResult
 from muster.reasons import End
-from muster.states import AttemptPhase, JobPhase, NodePhase, WorkerPhase
+from muster.states import AttemptPhase, JobPhase, NodePhase, RepairPhase, WorkerPhase
 
 GANG = "gang"
 """The restart scope of a job that is one gang."""
@@ -155,8 +156,20 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
+class Drain(Struct, frozen=True, kw_only=True):
+    """The wish that a node becomes empty. `policy`: `now` stops what runs there (its grace is kept), `finish` lets it
+    end by itself."""
+
+    by: str
+    at: float
+    policy: Literal["now", "finish"] = "now"
+    reason: str = ""
+
+
 class NodeRecord(Struct, frozen=True, kw_only=True):
-    """A machine. `generation` is the desired state's, `observed` what its agent has acted upon."""
+    """A machine. `generation` is the desired state's, `observed` what its agent has acted upon. `conditions` are what
+    is wrong with it now, `problems` what its agent could not find out. `cordoned_by` names who cordoned it (a person,
+    or the uid of a repair); conditions from before `uncordoned_at`, a person's word, cordon it no more."""
 
     name: str
     uid: str
@@ -177,6 +190,65 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     message: str = ""
     created_at: float = 0.0
     phase_since: float = 0.0
+    nics: tuple[Nic, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    problems: tuple[str, ...] = ()
+    cordoned_by: str = ""
+    cordon_reason: str = ""
+    uncordoned_at: float | None = None
+    drain: Drain | None = None
+    revision: int = 0
+
+
+class RepairStep(Struct, frozen=True):
+    """One line of a repair's history."""
+
+    at: float
+    phase: str
+    message: str
+
+
+class RepairRecord(Struct, frozen=True, kw_only=True):
+    """One node's way from a condition back to work. `tried` are the remedies that were used up, `task` the one that its
+    agent or a hook is at now (its uid is the step's claim), `answer` what came of it. `dry_run`: it is all only said."""
+
+    uid: str
+    node: str
+    phase: RepairPhase = RepairPhase.WAITING
+    conditions: tuple[Condition, ...] = ()
+    devices: tuple[int, ...] = ()
+    dry_run: bool = False
+    tried: tuple[str, ...] = ()
+    task: str = ""
+    answer: TaskResult | None = None
+    boot_id: str = ""
+    """The node's when a reboot was asked for: another one is the proof of it."""
+    message: str = ""
+    steps: tuple[RepairStep, ...] = ()
+    created_at: float = 0.0
+    phase_since: float = 0.0
+    ended_at: float | None = None
+    revision: int = 0
+
+
+class MeasurementRecord(Struct, frozen=True, kw_only=True):
+    """What an active check measured on a node, or between it and `peer`. `value` in `unit`; `outlier` is a sentence
+    when it is far from what peers of the same `device_type` gave. `check` is the run that it belongs to."""
+
+    uid: str
+    node: str
+    check: str
+    name: str
+    value: float
+    unit: str
+    ok: bool = True
+    device: int | None = None
+    device_type: str = ""
+    peer: str = ""
+    message: str = ""
+    outlier: str = ""
+    job_uid: str = ""
+    at: float = 0.0
     revision: int = 0
 
 
@@ -257,6 +329,8 @@ Record = (
     | CheckpointRecord
     | IncidentRecord
     | EventRecord
+    | RepairRecord
+    | MeasurementRecord
 )
 
 
@@ -265,7 +339,7 @@ class Change(Struct, frozen=True, kw_only=True):
     reader read it (never older than the revision; a later change of the same thing may already be in it)."""
 
     revision: int
-    kind: str  # Job, Attempt, Worker, Node, Queue, Checkpoint, Incident, Event
+    kind: str  # Job, Attempt, Worker, Node, Queue, Checkpoint, Incident, Event, Repair, Measurement
     uid: str
     namespace: str = ""
     name: str = ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from muster.conditions import Condition
 from muster.evidence import Evidence
 from muster.launch import LaunchTemplate
 
@@ -20,7 +21,8 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One accelerator. `group` is its intra-node interconnect domain, `numa` its NUMA node. Devices of one `card`
-    are only given out together. `nic` is the index of the network interface on its own switch: its rail."""
+    are only given out together. `nic` is the index of the network interface on its own switch: its rail. `nics` are
+    the names of the RDMA interfaces nearest to it. `parts` are its isolated parts (MIG), as the driver names them."""
 
     index: int
     type: str  # catalogue name, e.g. "h100"
@@ -36,6 +38,23 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     healthy: bool = True
     virtual: bool = False
     problems: tuple[str, ...] = ()
+    nics: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+class Nic(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One RDMA port. `name` is the device's (mlx5_0; mlx5_0/2 for its second port), `netdev` its network interface.
+    `link_layer` is InfiniBand or Ethernet, `state` active, down, init, armed; `rate_gbps` what the port says."""
+
+    name: str
+    netdev: str | None = None
+    link_layer: str | None = None
+    state: str | None = None
+    rate_gbps: float | None = None
+    numa: int | None = None
+    rail: int | None = None
+    bus: str | None = None
+    virtual_function: bool = False
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -51,6 +70,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     labels: dict[str, str] = {}
     interface: str = "lo"
     ephemeral_ports: tuple[int, int] = (32768, 60999)
+    nics: tuple[Nic, ...] = ()
+    problems: tuple[str, ...] = ()  # what could not be found out: a missing driver, a tool that hangs, an unknown model
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -137,6 +158,24 @@ class ProgressPoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     phase: str = ""
 
 
+class NodeTask(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One thing that a repair asks of this node's agent, done once: `do` is reset (of `devices`, which must be free) or
+    check (look at everything anew, and forget what was only ever said by the kernel about `devices` and the node)."""
+
+    uid: str
+    do: str
+    devices: tuple[int, ...] = ()
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """`ok`: it was done, and for a check: nothing that blocks was found."""
+
+    uid: str
+    ok: bool
+    message: str = ""
+    at: float = 0.0
+
+
 # -- agent to API ------------------------------------------------------------------------------------
 
 
@@ -150,6 +189,7 @@ class Hello(_Wire, frozen=True, kw_only=True, tag="hello"):
     inventory: Inventory
     observed: int = 0
     workers: tuple[WorkerReport, ...] = ()
+    conditions: tuple[Condition, ...] | None = None
 
 
 class Renew(_Wire, frozen=True, kw_only=True, tag="renew"):
@@ -169,6 +209,8 @@ class Report(_Wire, frozen=True, kw_only=True, tag="report"):
     progress: dict[str, tuple[ProgressPoint, ...]] = {}  # by attempt uid
     checkpoints: dict[str, tuple[CheckpointItem, ...]] = {}  # by attempt uid: the whole stock now
     inventory: Inventory | None = None
+    conditions: tuple[Condition, ...] | None = None  # all that hold now; None: as before
+    results: tuple[TaskResult, ...] = ()
 
 
 class LogChunk(_Wire, frozen=True, kw_only=True, tag="log"):
@@ -206,6 +248,7 @@ class Desired(_Wire, frozen=True, kw_only=True, tag="desired"):
 
     generation: int
     assignments: tuple[Assignment, ...] = ()
+    tasks: tuple[NodeTask, ...] = ()
 
 
 class Ack(_Wire, frozen=True, kw_only=True, tag="ack"):

@@ -57,7 +57,21 @@ class NodePhase(StrEnum):
     LOST = "Lost"
 
 
-J, A, W, N = JobPhase, AttemptPhase, WorkerPhase, NodePhase
+class RepairPhase(StrEnum):
+    """Where a node is on its way back to work. WAITING: found, and nothing done yet (the breaker is open, or the work
+    may still finish). RETURNED and DROPPED absorb: it is back, or there is nothing to repair any more."""
+
+    WAITING = "Waiting"
+    DRAINING = "Draining"
+    RESETTING = "Resetting"
+    REBOOTING = "Rebooting"
+    TICKETED = "Ticketed"
+    CHECKING = "Checking"
+    RETURNED = "Returned"
+    DROPPED = "Dropped"
+
+
+J, A, W, N, R = JobPhase, AttemptPhase, WorkerPhase, NodePhase, RepairPhase
 
 JOB_MOVES: Final[dict[JobPhase, frozenset[JobPhase]]] = {
     J.QUEUED: frozenset({J.STARTING, J.SUSPENDED, J.FAILED, J.CANCELLED}),
@@ -93,8 +107,20 @@ NODE_MOVES: Final[dict[NodePhase, frozenset[NodePhase]]] = {
     N.LOST: frozenset({N.READY}),
 }
 
+REPAIR_MOVES: Final[dict[RepairPhase, frozenset[RepairPhase]]] = {
+    R.WAITING: frozenset({R.DRAINING, R.DROPPED}),
+    R.DRAINING: frozenset({R.RESETTING, R.REBOOTING, R.TICKETED, R.CHECKING, R.DROPPED}),
+    R.RESETTING: frozenset({R.CHECKING, R.REBOOTING, R.TICKETED, R.DROPPED}),
+    R.REBOOTING: frozenset({R.CHECKING, R.TICKETED, R.DROPPED}),
+    R.TICKETED: frozenset({R.CHECKING, R.DROPPED}),
+    R.CHECKING: frozenset({R.RETURNED, R.RESETTING, R.REBOOTING, R.TICKETED, R.DROPPED}),
+    R.RETURNED: frozenset(),
+    R.DROPPED: frozenset(),
+}
+
 JOB_TERMINAL: Final = frozenset({J.SUCCEEDED, J.FAILED, J.CANCELLED})
 WORKER_TERMINAL: Final = frozenset({W.EXITED, W.LOST})
+REPAIR_TERMINAL: Final = frozenset({R.RETURNED, R.DROPPED})
 
 
 def sources(moves: dict[Phase, frozenset[Phase]], target: Phase) -> frozenset[Phase]:

@@ -37,7 +37,7 @@ def cordon(here: Here, asking: Asking, name: str, wish: Literal["cordon", "uncor
         if found is None:
             raise not_found("Node", name)
         if found.cordoned != (wish == "cordon"):
-            w.patch_node(name, cordoned=wish == "cordon")
+            _mark(w, name, wish, asking.name, here.clock.now())
             reason = "Cordoned" if wish == "cordon" else "Uncordoned"
             w.add_event(
                 namespace="",
@@ -51,6 +51,14 @@ def cordon(here: Here, asking: Asking, name: str, wish: Literal["cordon", "uncor
 
     status, _ = only_once(here, once, act)
     return _node(here, name, status)
+
+
+def _mark(w: Writer, name: str, wish: str, who: str, now: float) -> None:
+    """Who uncordons a node takes back a drain, too, and what was wrong with it until now cordons it no more."""
+    if wish == "cordon":
+        w.patch_node(name, cordoned=True, cordoned_by=who, cordon_reason="")
+    else:
+        w.patch_node(name, cordoned=False, cordoned_by="", cordon_reason="", drain=None, uncordoned_at=now)
 
 
 def _node(here: Services, name: str, status: int) -> Response:

@@ -15,9 +15,11 @@ from controller.records import (
     EventRecord,
     IncidentRecord,
     JobRecord,
+    MeasurementRecord,
     NodeRecord,
     QueueRecord,
     Record,
+    RepairRecord,
     WorkerRecord,
 )
 from controller.state import tables
@@ -64,9 +66,11 @@ QUEUE = Kind("Queue", QueueRecord, tables.queues, lambda queue: queue.name, key=
 CHECKPOINT = Kind("Checkpoint", CheckpointRecord, tables.checkpoints, lambda one: one.path)
 INCIDENT = Kind("Incident", IncidentRecord, tables.incidents, lambda one: one.job_name)
 EVENT = Kind("Event", EventRecord, tables.events, lambda event: event.name)
+REPAIR = Kind("Repair", RepairRecord, tables.repairs, lambda one: one.node, moves=states.REPAIR_MOVES)
+MEASUREMENT = Kind("Measurement", MeasurementRecord, tables.measurements, lambda one: one.node)
 
 KINDS: dict[str, Kind[Any]] = {
-    kind.name: kind for kind in (JOB, ATTEMPT, WORKER, NODE, QUEUE, CHECKPOINT, INCIDENT, EVENT)
+    kind.name: kind for kind in (JOB, ATTEMPT, WORKER, NODE, QUEUE, CHECKPOINT, INCIDENT, EVENT, REPAIR, MEASUREMENT)
 }
 
 

@@ -13,12 +13,26 @@ from controller.records import (
     IncidentRecord,
     JobRecord,
     LeaseRecord,
+    MeasurementRecord,
     NodeRecord,
     QueueRecord,
+    RepairRecord,
     WorkerRecord,
 )
 from controller.state import tables
-from controller.state.kinds import ATTEMPT, CHECKPOINT, EVENT, INCIDENT, JOB, NODE, QUEUE, WORKER, Kind
+from controller.state.kinds import (
+    ATTEMPT,
+    CHECKPOINT,
+    EVENT,
+    INCIDENT,
+    JOB,
+    MEASUREMENT,
+    NODE,
+    QUEUE,
+    REPAIR,
+    WORKER,
+    Kind,
+)
 from controller.state.statements import batches, select_by
 from controller.state.types import Remembered, TokenRecord
 from muster.evidence import Evidence
@@ -167,6 +181,26 @@ class Cluster(Records):
 
     def node(self, name: str) -> NodeRecord | None:
         return self._one(NODE, name=name)
+
+    def repair(self, uid: str) -> RepairRecord | None:
+        return self._one(REPAIR, uid=uid)
+
+    def repairs(self, node: str | None = None, *, live_only: bool = False) -> list[RepairRecord]:
+        """Oldest first."""
+        by = {} if node is None else {"node": node}
+        return self._all(REPAIR, ("created_at", "uid"), tables.LIVE_REPAIR if live_only else None, **by)
+
+    def measurements(
+        self, node: str | None = None, *, check: str | None = None, since: float = 0.0
+    ) -> list[MeasurementRecord]:
+        """Oldest first."""
+        table = tables.measurements
+        statement = select(*MEASUREMENT.columns).where(table.c.at >= since).order_by(table.c.at, table.c.uid)
+        if node is not None:
+            statement = statement.where(table.c.node == node)
+        if check is not None:
+            statement = statement.where(table.c.check == check)
+        return self._read(MEASUREMENT, statement)
 
     def leases(self) -> list[LeaseRecord]:
         rows = self._connection.execute(select(tables.leases).order_by(tables.leases.c.node))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from controller.state.engine import for_writing, translated
 from controller.state.errors import SchemaMismatch
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 """The newest migration. A test holds it against the folder."""
 
 _LOCK: Final = 0x6D7573746572  # PostgreSQL advisory lock: "muster"

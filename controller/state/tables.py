@@ -31,13 +31,15 @@ from controller.records import (
     IncidentRecord,
     JobRecord,
     LeaseRecord,
+    MeasurementRecord,
     NodeRecord,
     QueueRecord,
+    RepairRecord,
     WorkerRecord,
 )
 from controller.state.columns import Words, columns_of
 from controller.state.types import AuditEntry, OutboxItem, Remembered, TokenRecord
-from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
+from muster.states import JOB_TERMINAL, REPAIR_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 metadata = MetaData(
     naming_convention={
@@ -58,6 +60,7 @@ def _phase(operator: str, *phases: str) -> TextClause:
 LIVE_JOB, FINISHED_JOB = _phase("NOT IN", *JOB_TERMINAL), _phase("IN", *JOB_TERMINAL)
 LIVE_WORKER, FINISHED_WORKER = _phase("NOT IN", *WORKER_TERMINAL), _phase("IN", *WORKER_TERMINAL)
 LIVE_ATTEMPT = _phase("NOT IN", AttemptPhase.ENDED)
+LIVE_REPAIR = _phase("NOT IN", *REPAIR_TERMINAL)
 
 
 def _of(record: type[msgspec.Struct], name: str, *more: Any, key: tuple[str, ...] = ("uid",)) -> Table:
@@ -125,6 +128,20 @@ events = _of(
     UniqueConstraint("revision"),
     Index(None, "object_uid", "revision"),
     Index(None, "namespace", "revision"),
+)
+
+repairs = _of(
+    RepairRecord,
+    "repairs",
+    _live_index("uq_repairs_live_node", "node", where=LIVE_REPAIR, unique=True),
+    Index(None, "node", "created_at"),
+)
+
+measurements = _of(
+    MeasurementRecord,
+    "measurements",
+    Index(None, "node", "at"),
+    Index(None, "check"),
 )
 
 leases = _of(LeaseRecord, "leases", key=("node",))

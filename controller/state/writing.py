@@ -6,15 +6,32 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, select, tuple_, update
 
-from controller.records import AttemptRecord, JobRecord, NodeRecord, QueueRecord, WorkerRecord
+from controller.records import (
+    AttemptRecord,
+    JobRecord,
+    MeasurementRecord,
+    NodeRecord,
+    QueueRecord,
+    RepairRecord,
+    WorkerRecord,
+)
 from controller.state import tables
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
-from controller.state.kinds import ATTEMPT, JOB, NODE, QUEUE, WORKER
+from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, QUEUE, REPAIR, WORKER
 from controller.state.promises import PromiseWriter
 from controller.state.statements import insert_or
 from controller.state.transaction import Transaction
-from muster.states import JOB_TERMINAL, NODE_MOVES, WORKER_TERMINAL, AttemptPhase, JobPhase, NodePhase, WorkerPhase
+from muster.states import (
+    JOB_TERMINAL,
+    NODE_MOVES,
+    WORKER_TERMINAL,
+    AttemptPhase,
+    JobPhase,
+    NodePhase,
+    RepairPhase,
+    WorkerPhase,
+)
 
 _set_queue = update(tables.jobs).where(tables.jobs.c.uid == bindparam("the_uid"))
 
@@ -150,6 +167,21 @@ class ClusterWriter(Transaction):
 
     def patch_node(self, name: str, *, expect_revision: int | None = None, **fields: Any) -> NodeRecord:
         return self._patch(NODE, name, fields, expect_revision)
+
+    def insert_repair(self, record: RepairRecord) -> RepairRecord:
+        """Taken when its node is being repaired already."""
+        self._insert(REPAIR, [record], f"node {record.node} is being repaired already")
+        return record
+
+    def move_repair(self, uid: str, to: RepairPhase, **fields: Any) -> RepairRecord:
+        return self._move(REPAIR, uid, to, fields)
+
+    def patch_repair(self, uid: str, *, expect_revision: int | None = None, **fields: Any) -> RepairRecord:
+        return self._patch(REPAIR, uid, fields, expect_revision)
+
+    def insert_measurements(self, records: Sequence[MeasurementRecord]) -> None:
+        if records:
+            self._insert(MEASUREMENT, records, "a measurement of this uid exists already")
 
     def put_queue(self, record: QueueRecord) -> QueueRecord:
         """Insert or replace by name; uid and created_at stay as they were at first."""
