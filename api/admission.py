@@ -72,4 +72,8 @@ def _accelerator(number: int, kind: str) -> FieldError | None:
 def _levels(topology: dict[str, Any], index: "ClusterIndex") -> list[FieldError | None]:
     from controller.scheduling.index import unknown_level
 
-    return [unknown_level(index, topology.get(word), f"spec.topology.{word}") for word in ("required", "preferred")]
+    segment = topology.get("segment") or {}
+    return [
+        *(unknown_level(index, topology.get(word), f"spec.topology.{word}") for word in ("required", "preferred")),
+        unknown_level(index, segment.get("level"), "spec.topology.segment.level"),
+    ]

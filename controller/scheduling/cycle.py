@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from msgspec.structs import replace
 
+from controller.scheduling.allowed import Wish, mask_of, wish_of
 from controller.scheduling.book import Book, demand_of
 from controller.scheduling.crews import Crew, crews_of, usage
 from controller.scheduling.fabric import Bools, Fabric
@@ -35,7 +36,7 @@ class Cycle:
         self.held: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.bounded: set[str] = set()
-        self._masks: dict[tuple[tuple[str, str], ...], Bools] = {}
+        self._masks: dict[Wish, Bools | None] = {}
         self._empty: Room | None = None
         if self.book.kinds():
             for queue, demand in usage(index, self.crews):
@@ -68,14 +69,13 @@ class Cycle:
         return [device for device in self.index.nodes[node].devices if device.healthy]
 
     def mask(self, request: GangRequest) -> Bools | None:
-        """The nodes that the gang's selector allows."""
-        if not request.selector:
+        """The nodes that the gang's manifest allows."""
+        wish = wish_of(request)
+        if wish is None:
             return None
-        if request.selector not in self._masks:
-            nodes = (self.index.nodes[name] for name in self.fabric.nodes)
-            fit = [all(node.labels.get(key) == value for key, value in request.selector) for node in nodes]
-            self._masks[request.selector] = np.array(fit, dtype=np.bool_)
-        return self._masks[request.selector]
+        if wish not in self._masks:
+            self._masks[wish] = mask_of(self.fabric, self.index.nodes, request)
+        return self._masks[wish]
 
     def for_whom(self, request: GangRequest) -> Room:
         """The room that a gang may use: all of it where it ends before what is reserved."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from controller.scheduling.allowed import mask_of
 from controller.scheduling.backfill import reserve
 from controller.scheduling.book import demand_of
 from controller.scheduling.consolidation import migrations_for
@@ -48,9 +49,10 @@ def fits_empty(index: ClusterIndex, request: GangRequest) -> Wait | None:
     """None when the gang would fit if nothing ran (or names a level that does not exist); else the warning
     STRUCTURAL with what the cluster has. Nodes may come."""
     empty = scene(index, Room(index.fabric, index.total, index.free_devices)).empty
-    if refusal(index, request) is not None or fits_some(empty, request):
+    mask = mask_of(index.fabric, index.nodes, request)
+    if refusal(index, request) is not None or fits_some(empty, request, mask):
         return None
-    wait = explain(scene(index, empty), request)
+    wait = explain(scene(index, empty), request, mask)
     return replace(wait, code=Waiting.STRUCTURAL, others=())
 
 

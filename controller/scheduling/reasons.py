@@ -23,7 +23,7 @@ from controller.scheduling.placement import (
     segment_error,
     usable,
 )
-from controller.scheduling.room import Room, Shape, Table, needs, positions, shape_of, tabulate, without
+from controller.scheduling.room import Room, Shape, Table, needs, positions, shape_of, tabulate
 from controller.scheduling.types import DeviceRequest, GangRequest, Wait
 from muster.accelerators import catalogue
 from muster.quantity import format_cpu, format_memory
@@ -128,13 +128,13 @@ def _finding(
     room, shape, workers = scene.room, shape_of(request, device), _least(request, workers)
     table = usable(room, request, shape, mask)
     depth = room.fabric.depth(request.required_level)
-    text = f"needs {_need(request, device, workers)}; {_room(room, table, depth)}"
-    text += _few(scene, shape, workers) or _short(room, shape, request, workers, depth)
+    text = f"needs {_need(request, device, workers)}{_only(mask)}; {_room(room, table, depth)}"
+    text += _few(scene, shape, workers) or _short(room, shape, request, workers, depth, mask)
     text += _segments(room, table, request, workers) + _where(room, table, request, depth)
     code = _code(room, shape, request, workers, mask)
     if code is Waiting.DEVICE_FRAGMENTED:
         text += _split(room, shape)
-    helps = (*_looser(room, shape, table, request, workers, depth), *_absent(scene, shape))
+    helps = (*_looser(room, shape, table, request, workers, depth, mask), *_absent(scene, shape))
     return Finding(code, text, helps)
 
 
@@ -150,7 +150,7 @@ def _of_roles(scene: Scene, request: GangRequest, mask: Bools | None) -> Finding
             wanted[name] = wanted.get(name, 0) + need * role.workers
             free[name] = int(column[allowed].clip(max=MOST).sum())
     short = [f"{wanted[name]} {name} needed, {free[name]} free" for name in sorted(wanted) if wanted[name] > free[name]]
-    text = f"needs {describe(request.roles)}{_within(request.required_level)}; "
+    text = f"needs {describe(request.roles)}{_within(request.required_level)}{_only(mask)}; "
     text += "; ".join(short) or "; ".join(f"{wanted[name]} of {free[name]} free {name}" for name in sorted(wanted))
     return Finding(Waiting.CAPACITY if short else Waiting.TOPOLOGY_FRAGMENTED, text, ())
 
@@ -262,19 +262,32 @@ def _few(scene: Scene, shape: Shape, workers: int) -> str:
     return f"; {free} of {total} {kind} are free" if free < shape.device.count * workers else ""
 
 
-def _short(room: Room, shape: Shape, request: GangRequest, workers: int, depth: int) -> str:
+def _only(mask: Bools | None) -> str:
+    """How many nodes the manifest's selector and lists allow."""
+    return "" if mask is None else f" on the {int(mask.sum())} of {len(mask)} nodes that nodeSelector and nodes allow"
+
+
+def _short(room: Room, shape: Shape, request: GangRequest, workers: int, depth: int, mask: Bools | None = None) -> str:
     """The one resource without which the gang would fit, where that is not the devices."""
     for name, looser, each in (
         ("CPU", Shape(shape.device, 0, shape.memory, shape.max_per_node), format_cpu(shape.cpu_milli)),
         ("memory", Shape(shape.device, shape.cpu_milli, 0, shape.max_per_node), format_memory(shape.memory)),
     ):
-        table = without(room.fabric, room.table(looser), request.excluded)
+        table = usable(room, request, looser, mask)
         if pick(room.fabric, table, workers, depth) is not None:
             return f"; {name} is what is short ({each} for each worker)"
     return ""
 
 
-def _looser(room: Room, shape: Shape, table: Table, request: GangRequest, workers: int, depth: int) -> Iterable[str]:
+def _looser(
+    room: Room,
+    shape: Shape,
+    table: Table,
+    request: GangRequest,
+    workers: int,
+    depth: int,
+    mask: Bools | None = None,
+) -> Iterable[str]:
     """Changes of the manifest, and of what a verdict ruled out, with which the gang would fit now."""
     fabric = room.fabric
     for outer in range(depth - 1, -1, -1):
@@ -285,7 +298,7 @@ def _looser(room: Room, shape: Shape, table: Table, request: GangRequest, worker
     several = np.minimum(table.units[-1], workers)
     if shape.max_per_node < workers and pick(fabric, tabulate(fabric, several, workers), workers, depth) is not None:
         yield f"there is room with more than {_count(shape.max_per_node, 'worker')} on a node (maxPerNode)"
-    if request.excluded and pick(fabric, room.table(shape), workers, depth) is not None:
+    if request.excluded and pick(fabric, usable(room, replace(request, excluded=()), shape, mask), workers, depth):
         yield f"there is room on {_names(request.excluded)}, excluded after a failure there"
 
 

@@ -42,6 +42,7 @@ def request_of(job: JobRecord) -> GangRequest:
     spec = job.spec
     topology = spec.get("topology") or {}
     preemption = spec.get("preemption") or {}
+    nodes = spec.get("nodes") or {}
     limit = spec.get("timeLimit")
     return GangRequest(
         job_uid=job.uid,
@@ -62,6 +63,8 @@ def request_of(job: JobRecord) -> GangRequest:
         segment=_segment(topology),
         balanced=topology.get("split") == "balanced",
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        included=tuple(sorted(set(nodes.get("include") or ()))),
+        barred=tuple(sorted(set(nodes.get("exclude") or ()))),
         preferred=job.preferred,
         excluded=job.excluded,
         limit=parse_duration(limit) if limit else None,

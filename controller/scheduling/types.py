@@ -47,7 +47,8 @@ class GangRequest(Struct, frozen=True, kw_only=True):
     """One restart scope that wants to start, all workers or none. `options` are the acceptable accelerator
     kinds in order (empty: no devices needed), each with its own number of workers; `roles`, where there are any,
     stand for them. `minimum`: of an elastic gang, the workers without which it does not run. `preferred` nodes are
-    taken where they still fit; `excluded` are never taken. `limit` in seconds. Order: repairs first, then priority
+    taken where they still fit; `excluded` (after a failure there) are never taken, nor are nodes that `selector`,
+    `included` (empty: all) and `barred` do not allow. `limit` in seconds. Order: repairs first, then priority
     (high first), then `queued_at`, then name."""
 
     job_uid: str
@@ -69,6 +70,8 @@ class GangRequest(Struct, frozen=True, kw_only=True):
     segment: Segment | None = None
     balanced: bool = False
     selector: tuple[tuple[str, str], ...] = ()
+    included: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     limit: float | None = None

@@ -9,32 +9,14 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from muster.resources.meta import API_VERSION, Metadata, Model, Name
+from muster.resources.meta import API_VERSION, Labels, Metadata, Model, Name
+from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemption, Topology
 from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
 
-MAX_WORKERS = 100_000
 FRAMEWORKS = ("command", "torchrun")
 
 
 NotifyEvent = Literal["succeeded", "failed", "cancelled", "held", "restarted"]
-
-
-class Accelerators(Model):
-    """One acceptable kind. `type` is a catalogue name or alias, `count` the devices of each worker."""
-
-    type: str
-    count: int = Field(ge=1, le=1024)
-    workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
-    """Workers of the gang when this kind is chosen; the job's own `workers` otherwise."""
-
-
-class Topology(Model):
-    """Where the gang may and should lie. Levels are names of the fabric, e.g. block, leaf, node."""
-
-    required: str | None = None
-    """All workers share one domain of this level, or the job waits."""
-    preferred: str | None = None
-    """The workers share one domain of this level where possible."""
 
 
 class Checkpoint(Model):
@@ -120,6 +102,10 @@ class JobSpec(Model):
     env: dict[str, str] = Field(default_factory=dict)
     time_limit: Duration | None = None
     topology: Topology = Field(default_factory=Topology)
+    node_selector: Labels | None = None
+    """Labels that every node of the gang must have."""
+    nodes: Nodes | None = None
+    preemption: Preemption | None = None
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
     recovery: Recovery = Field(default_factory=Recovery)
@@ -147,6 +133,17 @@ class JobSpec(Model):
     def _one_program(self) -> Self:
         if (self.command is None) == (self.script is None):
             raise ValueError("expected exactly one of command and script")
+        return self
+
+    @model_validator(mode="after")
+    def _topology_has_sense(self) -> Self:
+        topology, segment = self.topology, self.topology.segment
+        for word in ("rails", "devices"):
+            if getattr(topology, word) not in (None, "any") and not self.accelerators:
+                raise ValueError(f"topology.{word}: {getattr(topology, word)} needs accelerators")
+        for workers in {self.workers, *(kind.workers or self.workers for kind in self.accelerators)}:
+            if segment is not None and workers % segment.size:
+                raise ValueError(f"topology.segment: {workers} workers are no multiple of segments of {segment.size}")
         return self
 
 

@@ -1,0 +1,77 @@
+"""Where a gang may and should lie, and what it lies on."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from muster.resources.meta import Model
+
+MAX_WORKERS = 100_000
+
+
+def _node_name(value: str) -> str:
+    if not value or len(value) > 253 or any(letter.isspace() or not letter.isprintable() for letter in value):
+        raise ValueError("expected the name of a node, as `muster get nodes` shows it")
+    return value
+
+
+NodeName = Annotated[str, AfterValidator(_node_name)]
+
+
+class Accelerators(Model):
+    """One acceptable kind. `type` is a catalogue name or alias, `count` the devices of each worker."""
+
+    type: str
+    """Name of the kind as the catalogue or its driver has it, e.g. h100."""
+    count: int = Field(ge=1, le=1024)
+    """Devices of each worker."""
+    workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
+    """Workers of the gang when this kind is chosen; the job's own `workers` otherwise."""
+
+
+class Segment(Model):
+    """Every `size` consecutive workers, in rank order, share one domain of `level`."""
+
+    size: int = Field(ge=1, le=MAX_WORKERS)
+    """Workers of one segment; `workers` is a multiple of it."""
+    level: str
+    """A level of the fabric, e.g. leaf."""
+
+
+class Topology(Model):
+    """Where the gang may and should lie. Levels are names of the fabric, e.g. block, leaf, node."""
+
+    required: str | None = None
+    """All workers share one domain of this level, or the job waits."""
+    preferred: str | None = None
+    """The workers share one domain of this level where possible."""
+    segment: Segment | None = None
+    """Groups of consecutive workers that stay together, e.g. those of one pipeline stage."""
+    split: Literal["tight", "balanced"] | None = None
+    """Over the domains that it needs: filled one after the other (tight), or as evenly as can be (balanced). Tight unless said."""
+    devices: Literal["any", "joined"] | None = None
+    """joined: the devices of a worker are of one domain inside its node (NVLink, HCCS ring), or it waits."""
+    rails: Literal["any", "match"] | None = None
+    """match: all workers have devices on the same rails of the network, or the job waits."""
+
+
+class Nodes(Model):
+    """Nodes by name."""
+
+    include: list[NodeName] | None = Field(default=None, min_length=1, max_length=MAX_WORKERS)
+    """Only these nodes are used; any unless said."""
+    exclude: list[NodeName] | None = Field(default=None, max_length=MAX_WORKERS)
+    """These nodes are never used."""
+
+    @model_validator(mode="after")
+    def _some_left(self) -> Self:
+        if both := sorted(set(self.include or ()) & set(self.exclude or ())):
+            raise ValueError(f"{', '.join(both[:4])}: both included and excluded")
+        return self
+
+
+class Preemption(Model):
+    """Whether others may take this job's place."""
+
+    allowed: bool = True
+    """false: it is never evicted for others; it may still lose a node."""

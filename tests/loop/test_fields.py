@@ -1,0 +1,59 @@
+"""What a manifest says is what the loop does: placement fields from the wire to where the workers lie."""
+
+from typing import Any
+
+import pytest
+
+from muster.resources.parse import parse
+from muster.states import JobPhase
+from tests.loop.world import World
+
+
+def wire(**spec: Any) -> dict[str, Any]:
+    """The spec as the API stores it."""
+    full = {
+        "workers": 2,
+        "command": ["true"],
+        "accelerators": [{"type": "h100", "count": 8}],
+        **spec,
+    }
+    document = {"apiVersion": "muster.dev/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": full}
+    return dict(parse(document).wire()["spec"])
+
+
+def submit(world: World, name: str, **spec: Any) -> Any:
+    return world.submit(name, **wire(**spec))
+
+
+def nodes(world: World, job: Any) -> list[str]:
+    return [worker.node for worker in world.run(job)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"nodes": {"exclude": ["n0", "n2"]}}, ["n1", "n3"]),
+        ({"nodes": {"include": ["n3", "n1"]}}, ["n1", "n3"]),
+        ({"nodeSelector": {"muster.dev/leaf": "b0-l1"}}, ["n2", "n3"]),
+        ({"workers": 4, "topology": {"segment": {"size": 2, "level": "leaf"}}}, ["n0", "n1", "n2", "n3"]),
+    ],
+)
+def test_workers_lie_where_the_manifest_allows(world: World, spec: dict[str, Any], expected: list[str]) -> None:
+    assert nodes(world, submit(world, "a", **spec)) == expected
+
+
+def test_a_selector_that_no_node_meets_is_said_with_the_number_of_nodes(world: World) -> None:
+    job = submit(world, "a", nodeSelector={"pool": "gold"})
+    world.step()
+    message = world.job(job).message
+    assert "on the 0 of 4 nodes that nodeSelector and nodes allow" in message
+
+
+def test_who_does_not_allow_preemption_is_never_evicted(world: World) -> None:
+    low = submit(world, "low", workers=4, preemption={"allowed": False}, priorityClass="low")
+    world.run(low)
+    high = submit(world, "high", workers=4, priorityClass="high")
+    for _ in range(5):
+        world.step()
+    assert world.job(low).phase is JobPhase.RUNNING
+    assert world.job(high).phase is JobPhase.QUEUED
