@@ -1,6 +1,5 @@
 """Whether a job may be submitted as things stand: what the manifest alone cannot tell."""
 
-import posixpath
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -36,25 +35,6 @@ def warnings(job: JobRecord, index: "ClusterIndex") -> tuple[str, ...]:
 
     wait = fits_empty(index, request_of(job))
     return (f"{wait.code}: {wait.message}",) if wait else ()
-
-
-def directory(spec: dict[str, Any]) -> str | None:
-    """The checkpoint directory, normalised; None when there is none, or it is private to each worker."""
-    path: str | None = (spec.get("checkpoint") or {}).get("directory")
-    if not path or not path.startswith("/"):
-        return None
-    return "/" + posixpath.normpath(path).lstrip("/")
-
-
-def sharer(job: JobRecord, live: Iterable[JobRecord]) -> JobRecord | None:
-    """The other live job whose checkpoints lie in the same directory."""
-    mine = directory(job.spec)
-    if mine is None:
-        return None
-    for other in live:
-        if other.uid != job.uid and directory(other.spec) == mine:
-            return other
-    return None
 
 
 def _one_of(field: str, message: str, found: str, known: Iterable[str]) -> FieldError | None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from api import admission
 from api.problems import conflict, not_found
 from controller.records import JobRecord
-from controller.state import Reading, Writer
+from controller.state import Reading, Writer, checkpoint_directory
 from muster.problems import FieldError, Problem
 from muster.reasons import Held
 from muster.resources.job import Job
@@ -157,9 +157,10 @@ def _judged(r: Reading, record: JobRecord, index: "ClusterIndex") -> JobRecord:
         )
     queue = next(queue for queue in queues if queue.name == record.spec["queue"])
     record = replace(record, spec=admission.completed(record.spec, queue))
-    if admission.directory(record.spec) is not None:
-        other = admission.sharer(record, r.jobs(live_only=True))
-        if other is not None:
+    path = checkpoint_directory(record.spec)
+    if path is not None:
+        other = r.job_in_directory(path)
+        if other is not None and other.uid != record.uid:
             message = f"job {other.namespace}/{other.name} has its checkpoints there, and it is live"
             error = FieldError("spec.checkpoint.directory", message, "SHARED", record.spec["checkpoint"]["directory"])
             raise conflict(error.sentence(), error, code="CHECKPOINT_DIRECTORY_SHARED")

@@ -1,5 +1,6 @@
 """The state of the cluster: tables, migrations, store, change log, outbox, leader lease, hints."""
 
+from controller.state.beside import checkpoint_directory
 from controller.state.changes import Reader, Reading
 from controller.state.errors import (
     BadValue,
@@ -40,5 +41,6 @@ __all__ = [
     "TokenRecord",
     "TooOld",
     "Writer",
+    "checkpoint_directory",
     "open_store",
 ]

@@ -87,6 +87,11 @@ class Jobs(Records):
         found = self._all(JOB, ("created_at", "uid"), namespace=namespace, name=name)
         return found[-1] if found else None
 
+    def job_in_directory(self, directory: str) -> JobRecord | None:
+        """The live job whose checkpoints lie in this directory (normalised)."""
+        found = self._all(JOB, (), tables.LIVE_JOB, directory=directory)
+        return found[0] if found else None
+
     def jobs(
         self,
         namespace: str | None = None,

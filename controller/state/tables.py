@@ -1,7 +1,8 @@
 """The tables: one schema for SQLite and PostgreSQL.
 
 A field added to a record is a column here by itself and needs a migration. Unique rows are the mutual exclusion:
-one live job a name, one live attempt a restart scope, one worker a device, one worker a port.
+one live job a name and a checkpoint directory, one live attempt a restart scope, one worker a device, one worker a
+port.
 """
 
 from typing import Any
@@ -81,9 +82,23 @@ jobs = _of(
     "jobs",
     Column("queue", Words, nullable=False),  # out of the spec, to select by
     Column("stock_epoch", BigInteger, nullable=False, server_default="0"),  # newest attempt that reported checkpoints
+    Column("directory", Words),  # of its checkpoints, normalised; None: it has none, or one to each worker
     _live_index("uq_jobs_live_name", "namespace", "name", where=LIVE_JOB, unique=True),
+    _live_index("uq_jobs_live_directory", "directory", where=LIVE_JOB, unique=True),
     Index(None, "namespace", "name", "uid"),
-    Index(None, "queue"),
+    Index(None, "phase", "namespace", "name", "uid"),
+    Index(None, "queue", "namespace", "name", "uid"),
+)
+
+job_labels = Table(
+    "job_labels",  # kept by triggers on `jobs` (migration 0005), in the order of pages
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, ForeignKey("jobs.uid", ondelete="CASCADE"), nullable=False, index=True),
+    PrimaryKeyConstraint("key", "value", "namespace", "name", "uid"),
 )
 
 attempts = _of(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, delete, select, tuple_, update
+from sqlalchemy import bindparam, delete, exc, select, tuple_, update
 
 from controller.records import (
     AttemptRecord,
@@ -16,6 +16,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.state import tables
+from controller.state.beside import beside
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
 from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, QUEUE, REPAIR, WORKER
@@ -33,14 +34,14 @@ from muster.states import (
     WorkerPhase,
 )
 
-_set_queue = update(tables.jobs).where(tables.jobs.c.uid == bindparam("the_uid"))
+_set_beside = update(tables.jobs).where(tables.jobs.c.uid == bindparam("the_uid"))
 
 
 class JobWriter(Transaction):
     def insert_job(self, record: JobRecord) -> JobRecord:
-        """Taken when a live job has its name."""
-        taken = f"there is already a live job {record.name} in namespace {record.namespace}"
-        self._insert(JOB, [record], taken, queue=_queue(record.spec))
+        """Taken when a live job has its name or its checkpoint directory."""
+        taken = f"there is already a live job {record.name} in namespace {record.namespace}, or one with its directory"
+        self._insert(JOB, [record], taken, **beside(record.spec))
         return record
 
     def move_job(self, uid: str, to_phase: JobPhase, **fields: Any) -> JobRecord:
@@ -48,10 +49,13 @@ class JobWriter(Transaction):
         return self._move(JOB, uid, to_phase, fields)
 
     def patch_job(self, uid: str, *, expect_revision: int | None = None, **fields: Any) -> JobRecord:
-        """Conflict when the job is not at `expect_revision` any more."""
+        """Conflict when the job is not at `expect_revision` any more, Taken when a live job has its new directory."""
         record = self._patch(JOB, uid, fields, expect_revision)
         if "spec" in fields:
-            self._connection.execute(_set_queue, {"the_uid": uid, "queue": _queue(record.spec)})
+            try:
+                self._connection.execute(_set_beside, {"the_uid": uid, **beside(record.spec)})
+            except exc.IntegrityError as error:
+                self._spoil(Taken("another live job has its checkpoints in that directory"), error)
         return record
 
     def delete_job(self, uid: str) -> None:
@@ -201,7 +205,3 @@ class ClusterWriter(Transaction):
 
 class Writer(JobWriter, WorkerWriter, ClusterWriter, FactWriter, PromiseWriter):
     """Everything that one transaction may do."""
-
-
-def _queue(spec: dict[str, Any]) -> str:
-    return str(spec.get("queue") or "default")

@@ -52,8 +52,8 @@ def test_migrating_gives_exactly_the_tables_and_twice_is_harmless(empty_url: str
 def test_partial_indexes_are_the_same_in_the_migration_and_in_the_tables() -> None:
     """Alembic compares no WHERE of an index."""
     folder = Path(schema.__file__).parent / "migrations" / "versions"
-    texts = "".join(path.read_text() for path in folder.glob("v*.py"))
-    written = set(re.findall(r"postgresql_where=sa\.text\(\s*\"([^\"]+)\"", texts))
+    texts = [path.read_text() for path in sorted(folder.glob("v*.py"))]
+    written = {where for text in texts for where in re.findall(r"\"(phase NOT IN \([^\"]+\))\"", text)}
     wheres = [
         index.dialect_options["postgresql"]["where"] for table in metadata.tables.values() for index in table.indexes
     ]
@@ -125,4 +125,51 @@ def test_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
     store = _open(empty_url)
     with store.read() as r:
         assert r.revision() == 0
+    store.close()
+
+
+OLD_JOB = {
+    "annotations": "{}", "user": "ann", "generation": 1, "warnings": "[]", "phase": "Queued", "reason": "", "message": "",
+    "suspend": False, "cancel": False, "restart_requested": False, "epoch": 0, "restarts": 0, "no_progress": 0,
+    "last_failure": "", "preferred": "[]", "excluded": "[]", "created_at": 1.0, "queued_at": 1.0, "revision": 1,
+    "queue": "default", "namespace": "research",
+}  # fmt: skip
+
+
+def _insert_as_before(url: str, name: str, directory: str, created_at: float = 1.0) -> None:
+    """As a process of release 0004 writes a job."""
+    spec = f'{{"command":["true"],"checkpoint":{{"directory":"{directory}"}}}}'
+    row = {**OLD_JOB, "uid": name, "name": name, "spec": spec, "labels": f'{{"team":"nlp","job":"{name}"}}'}
+    row["created_at"] = created_at
+    columns = ", ".join(f'"{column}"' for column in row)
+    engine = make_engine(url)
+    with for_writing(engine).begin() as connection:
+        connection.execute(text(f"INSERT INTO jobs ({columns}) VALUES ({', '.join(':' + c for c in row)})"), row)
+    engine.dispose()
+
+
+def test_a_database_of_the_release_before_goes_on_with_its_data_and_with_a_process_of_that_release(
+    empty_url: str,
+) -> None:
+    engine = make_engine(empty_url)
+    store = _open(empty_url)
+    schema.migrate(engine, "0004")
+    _insert_as_before(empty_url, "a", "/ckpt//a/")
+    _insert_as_before(empty_url, "b", "/ckpt/a", created_at=2.0)
+    schema.migrate(engine, "0005")  # killed before the next one, whose index was begun
+    if engine.dialect.name == "postgresql":
+        with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+            connection.execute(text("CREATE INDEX ix_jobs_phase_namespace_name_uid ON jobs (phase)"))
+            connection.execute(text("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_jobs_phase_namespace_name_uid'::regclass"))  # fmt: skip
+    store.migrate()
+    _insert_as_before(empty_url, "c", "/ckpt/c")
+    with store.write() as w:
+        w.patch_job("a", labels={"team": "vision"})
+    with store.read() as r:
+        assert [job.name for job in r.jobs(labels={"team": "nlp"})] == ["b", "c"]
+        assert [job.name for job in r.jobs(labels={"team": "vision"})] == ["a"]
+        assert [r.job_in_directory("/ckpt/a").name] == ["a"]  # type: ignore[union-attr]
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata) == []
+    engine.dispose()
     store.close()
