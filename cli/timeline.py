@@ -12,7 +12,9 @@ Object = dict[str, Any]
 RAIL: Final = "  │ "
 INDENT: Final = " " * len(RAIL)
 LABEL: Final = 12
-_ASKED_FOR: Final = frozenset({"Succeeded", "Suspended", "Cancelled", "Preempted", "Drained", "Superseded"})
+_ASKED_FOR: Final = frozenset(
+    {"Succeeded", "Suspended", "Cancelled", "Preempted", "Resized", "Migrated", "Drained", "Superseded"}
+)
 """Ends that are no failures: nothing was recovered from."""
 
 

@@ -15,9 +15,11 @@ import structlog
 
 from controller.acts.advance import write_advance
 from controller.acts.end import write_end
+from controller.acts.move import commit_growth, commit_migrations
 from controller.acts.nodes import judge_nodes
 from controller.acts.observations import record_observations
 from controller.acts.preempt import commit_eviction, drop_claim
+from controller.acts.promises import write_promises
 from controller.acts.start import PortMemory, commit_start, write_new_ports
 from controller.acts.waits import settle_idle, write_waits
 from controller.executors.base import Executor, Intent
@@ -27,6 +29,7 @@ from controller.picture import Picture
 from controller.records import Change, JobRecord
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.scheduling.planner import plan
+from controller.scheduling.types import Migration, Plan
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.store import Store
 from controller.state.types import LeaderLease
@@ -67,6 +70,7 @@ class Loop:
         self._watch = LeaseWatch(lease)
         self._ports = PortMemory()
         self._stale_plan = True
+        self._plan_again: float | None = None
         self._reconcile_at = clock.boottime()
         self._watch.observe(leases, self._picture.nodes, clock.boottime())
 
@@ -154,11 +158,20 @@ class Loop:
         return True
 
     def _plan(self) -> None:
-        if not self._stale_plan:
+        """When something has changed, or a date has come at which the plan may come out otherwise."""
+        now = self._clock.now()
+        if not self._stale_plan and (self._plan_again is None or now < self._plan_again):
             return
         self._stale_plan = False
-        now = self._clock.now()
         decided = plan(self._index, now)
+        self._plan_again = decided.again
+        acted = self._carry_out(decided, now)
+        acted |= write_promises(self._store, self._guard, self._picture, decided.reservations)
+        if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or acted:
+            self._wrote()
+
+    def _carry_out(self, decided: Plan, now: float) -> bool:
+        """Each decision in a transaction of its own. True when there was any."""
         for group in decided.groups:
             start = partial(
                 commit_start, start=group.start, ports=self._ports, lease=self._lease, new_id=self._new_id, now=now
@@ -168,9 +181,11 @@ class Loop:
             self._write(partial(drop_claim, job_uid=uid))
         for eviction in decided.evictions:
             self._write(partial(commit_eviction, eviction=eviction, now=now))
-        acted = bool(decided.groups or decided.released or decided.evictions)
-        if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or acted:
-            self._wrote()
+        for moves in _by_beneficiary(decided):
+            self._write(partial(commit_migrations, moves=moves, now=now))
+        for growth in decided.growths:
+            self._write(partial(commit_growth, growth=growth, now=now))
+        return bool(decided.groups or decided.released or decided.evictions or decided.migrations or decided.growths)
 
     def _remind_executor(self) -> None:
         if self._clock.boottime() >= self._reconcile_at:
@@ -209,6 +224,13 @@ class Loop:
                 due.add(job.uid)
         due.update(job.uid for job in self._picture.jobs.values() if job.phase is JobPhase.RECOVERING)
         return due
+
+
+def _by_beneficiary(decided: Plan) -> Iterable[list[Migration]]:
+    found: dict[str, list[Migration]] = {}
+    for move in decided.migrations:
+        found.setdefault(move.beneficiary, []).append(move)
+    return found.values()
 
 
 def _idle_wish(job: JobRecord) -> bool:

@@ -19,12 +19,20 @@ GANG = "gang"
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """Room promised to a job while others vacate it: the nodes of its workers in rank order, and the workers (uids)
-    that were told to go."""
+    """Room promised to a job: the nodes of its workers in rank order, and the workers (uids) that were told to go, its
+    own where it is itself moved or resized. Who was told is expected to be gone at `deadline`."""
 
     nodes: tuple[str, ...]
     vacating: tuple[str, ...]
     made_at: float = 0.0
+    deadline: float | None = None
+
+
+class Promise(Struct, frozen=True, kw_only=True):
+    """When a waiting job starts at the latest, as far as the limits of what runs say, and where."""
+
+    at: float
+    nodes: tuple[str, ...]
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -57,6 +65,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     preferred: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     claim: Claim | None = None
+    promise: Promise | None = None
     created_at: float = 0.0
     queued_at: float = 0.0
     """Its place in the queue: kept through requeues, new only after its user resumed it."""

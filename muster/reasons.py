@@ -42,6 +42,8 @@ class End(StrEnum):
     SUSPENDED = "Suspended"
     CANCELLED = "Cancelled"
     PREEMPTED = "Preempted"
+    RESIZED = "Resized"
+    MIGRATED = "Migrated"
     DRAINED = "Drained"
     SUPERSEDED = "Superseded"
 
@@ -68,6 +70,8 @@ ENDS: Final[dict[End, Budget]] = {
     End.SUSPENDED: Budget.NONE,
     End.CANCELLED: Budget.NONE,
     End.PREEMPTED: Budget.NONE,
+    End.RESIZED: Budget.NONE,
+    End.MIGRATED: Budget.NONE,
     End.DRAINED: Budget.NONE,
     End.SUPERSEDED: Budget.NONE,
 }

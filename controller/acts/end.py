@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from controller.acts.log import job_event
 from controller.acts.notify import notify
 from controller.records import AttemptRecord, IncidentRecord, JobRecord, Verdict, WorkerRecord
+from controller.recovery.checkpoints import choose, redone_steps
 from controller.recovery.decide import decide
 from controller.recovery.outcome import Outcome, outcome
 from controller.recovery.types import FailureCase
@@ -63,8 +64,24 @@ def _end_on_purpose(
         finished_at=finished,
     )
     job_event(w, job, str(reason), message or f"attempt {attempt.number} ended: {reason}", now)
+    if reason in (End.RESIZED, End.MIGRATED) and job.spec.get("checkpoint"):
+        _tell_saved(w, job, attempt, now)
     if target in _NOTIFIED:
         notify(w, job, _NOTIFIED[target], now=now, message=message)
+
+
+def _tell_saved(w: Writer, job: JobRecord, attempt: AttemptRecord, now: float) -> None:
+    """Whether the gang used its grace: a complete checkpoint as new as its last step, in the stock that came with its end."""
+    newest = choose(w.checkpoints(job.uid), directory=job.spec["checkpoint"]["directory"])
+    redone = redone_steps(attempt.last_step, newest)
+    if newest is not None and not redone:
+        job_event(w, job, "Saved", f"goes on from step {newest.step}", now)
+    else:
+        where = f"goes on from step {newest.step}" if newest else "begins anew"
+        lost = f", {redone} steps are done again" if redone else ""
+        job_event(
+            w, job, "NotSaved", f"no new checkpoint came within its grace; it {where}{lost}", now, level="warning"
+        )
 
 
 _NOTIFIED = {JobPhase.SUCCEEDED: "succeeded", JobPhase.FAILED: "failed", JobPhase.CANCELLED: "cancelled"}

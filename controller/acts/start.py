@@ -80,6 +80,7 @@ def commit_start(
         epoch=attempt.epoch,
         attempt_uid=attempt.uid,
         claim=None,
+        promise=None,
         recovering_since=None,
     )
     where = f" in {start.domain}" if start.domain else ""

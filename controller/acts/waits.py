@@ -51,7 +51,7 @@ def settle_idle(w: Writer, job: JobRecord, now: float) -> bool:
     if job.phase is JobPhase.SUSPENDED:
         return _resume(w, job, now)
     if job.suspend:
-        w.move_job(job.uid, JobPhase.SUSPENDED, reason=Held.BY_USER, message="suspended by its user")
+        w.move_job(job.uid, JobPhase.SUSPENDED, reason=Held.BY_USER, message="suspended by its user", claim=None)
         job_event(w, job, "Suspended", "suspended by its user", now)
         return True
     if job.phase is JobPhase.RECOVERING and now >= (job.recovering_since or job.queued_at) + _recovery_timeout(job):

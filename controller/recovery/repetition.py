@@ -15,7 +15,7 @@ LONG_RUN = 600.0
 """Seconds."""
 INFRASTRUCTURE = ("node_lost", "worker_vanished")
 """Categories of ends that say nothing of the program; a start that was refused says nothing, either."""
-_PASSED_OVER = (End.PREEMPTED, End.DRAINED, End.NODE_LOST, End.WORKER_VANISHED)
+_PASSED_OVER = (End.PREEMPTED, End.RESIZED, End.MIGRATED, End.DRAINED, End.NODE_LOST, End.WORKER_VANISHED)
 _NEW_START = (End.SUSPENDED, End.HELD, End.SUPERSEDED, End.TIME_LIMIT)
 """Its user, or a limit of theirs, has come in between: what was before does not count any more."""
 

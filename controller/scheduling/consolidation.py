@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from controller.scheduling.crews import vacate
+from controller.scheduling.crews import Crew, vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.types import GangRequest, Migration
 from controller.scheduling.victims import Candidate, Choice, find_victims
@@ -22,15 +22,25 @@ def movables(cycle: Cycle, request: GangRequest) -> list[Candidate]:
     return [
         Candidate(crew, crew.workers, False, (1.0, 0.0, 0.0, float(len(crew.workers))))
         for _, crew in sorted(cycle.crews.items())
-        if crew.request.migratable and not crew.leaving and crew.request.queue == request.queue
+        if crew.request.queue == request.queue and _may_move(crew)
     ]
+
+
+def _may_move(crew: Crew) -> bool:
+    """It says so, or it goes on from a checkpoint that this very run of it has written. A gang that is just being moved
+    or resized stays."""
+    request = crew.request
+    if crew.leaving or not request.preemptible:
+        return False
+    return request.migratable or (request.saves and crew.saved > crew.since)
 
 
 def _moved(cycle: Cycle, request: GangRequest, choice: Choice) -> tuple[Migration, ...]:
     room = cycle.room.copy()
     for part in choice.victims:
         vacate(cycle.index, room, part.workers)
-    if cycle.place(room, request, quota=False) is None:
+    mine = cycle.place(room, request, quota=False)
+    if mine is None:
         return ()
     moves = []
     for part in choice.victims:
@@ -45,6 +55,7 @@ def _moved(cycle: Cycle, request: GangRequest, choice: Choice) -> tuple[Migratio
                 attempt_uid=crew.attempt.uid,
                 workers=found[1],
                 beneficiary=request.job_uid,
+                room=mine[1],
             )
         )
     return tuple(moves)

@@ -21,11 +21,18 @@ class Crew(Struct, frozen=True, kw_only=True):
     attempt: AttemptRecord
     workers: tuple[WorkerRecord, ...]
     leaving: bool
+    saved: float = 0.0
+    """When its newest complete checkpoint was written."""
 
     @property
     def since(self) -> float:
         """Since when it holds its place, UTC seconds."""
         return self.attempt.running_at or self.attempt.placed_at
+
+    @property
+    def unsaved(self) -> float:
+        """Since when its work would be lost with it, UTC seconds."""
+        return max(self.since, self.saved) if self.request.saves else self.since
 
     @property
     def ends(self) -> float | None:
@@ -34,7 +41,9 @@ class Crew(Struct, frozen=True, kw_only=True):
 
     @property
     def surplus(self) -> int:
-        """Workers that an elastic gang can do without."""
+        """Workers that an elastic gang can do without, whether it sheds them live or begins anew from a checkpoint."""
+        if not (self.request.live or self.request.saves):
+            return 0
         staying = sum(worker.desired != "stop" for worker in self.workers)
         return 0 if self.request.minimum is None else max(0, staying - self.request.minimum)
 
@@ -57,6 +66,7 @@ def crews_of(index: ClusterIndex) -> dict[str, Crew]:
                 request=request,
                 attempt=attempt,
                 workers=crew,
+                saved=index.saved[attempt.job_uid].created_at if attempt.job_uid in index.saved else 0.0,
                 leaving=attempt.phase is AttemptPhase.STOPPING
                 or (crew[0].desired == "stop" and all(w.desired == "stop" for w in crew)),
             )

@@ -37,6 +37,7 @@ class Cycle:
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.bounded: set[str] = set()
         self._masks: dict[Wish, Bools | None] = {}
+        self.promised: set[str] = set()  # workers on their way out whose room is somebody's
         self._empty: Room | None = None
         if self.book.kinds():
             for queue, demand in usage(index, self.crews):

@@ -1,4 +1,8 @@
-"""What nobody waits for goes to elastic gangs that run with fewer workers than they wish."""
+"""What nobody waits for goes to elastic gangs that run with fewer workers than they wish.
+
+A gang that grows by a restart does so only when it has settled in its size, and when what it gains outlasts the work since its
+last checkpoint and the restart.
+"""
 
 from msgspec.structs import replace
 
@@ -10,6 +14,10 @@ from controller.scheduling.placement import choose
 from controller.scheduling.room import shape_of
 from controller.scheduling.types import Growth
 from muster.states import AttemptPhase
+
+SETTLED = 600.0  # seconds that a gang keeps its size before it grows by a restart
+RESTART = 120.0  # seconds that a restart is held to cost
+HORIZON = 3600.0  # seconds over which what is gained is counted
 
 
 def grow(cycle: Cycle) -> tuple[Growth, ...]:
@@ -27,7 +35,25 @@ def _may_grow(cycle: Cycle, crew: Crew) -> bool:
     request = crew.request
     if request.minimum is None or request.roles or crew.leaving or crew.attempt.phase is not AttemptPhase.RUNNING:
         return False
-    return not any(worker.desired == "stop" for worker in crew.workers)
+    if any(worker.desired == "stop" for worker in crew.workers):
+        return False
+    return request.live or (request.saves and cycle.now >= crew.since + SETTLED)
+
+
+def settles_at(crew: Crew) -> float | None:
+    """When it may grow by a restart at the soonest; None where it is as large as it wishes, or grows live."""
+    request = crew.request
+    if request.minimum is None or request.live or not request.saves or crew.leaving:
+        return None
+    return crew.since + SETTLED if len(crew.workers) < max(most for _, most in request.options) else None
+
+
+def worth_it(cycle: Cycle, crew: Crew, more: int) -> bool:
+    """Whether so many workers more are worth a restart now."""
+    if crew.request.live:
+        return True
+    lost = max(0.0, cycle.now - crew.unsaved) + RESTART
+    return more * HORIZON >= lost * len(crew.workers)
 
 
 def _grow(cycle: Cycle, crew: Crew) -> Growth | None:
@@ -49,7 +75,7 @@ def _grow(cycle: Cycle, crew: Crew) -> Growth | None:
         return choose(room, more, shape, workers, mask)
 
     chosen = largest(fit, missing, more)
-    if not chosen:
+    if not chosen or not worth_it(cycle, crew, sum(chosen.values())):
         return None
     workers = room.take(shape, chosen)
     cycle.took(room, request, workers)

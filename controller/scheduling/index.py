@@ -13,7 +13,16 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from controller.records import AttemptRecord, Change, JobRecord, NodeRecord, QueueRecord, Record, WorkerRecord
+from controller.records import (
+    AttemptRecord,
+    Change,
+    CheckpointRecord,
+    JobRecord,
+    NodeRecord,
+    QueueRecord,
+    Record,
+    WorkerRecord,
+)
 from controller.scheduling.columns import Columns, carried, count_free, count_total, empty_columns, free_devices
 from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, path_of, weave
 from controller.scheduling.requests import request_of, turn, wants_to_start
@@ -45,6 +54,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     free: Columns
     total: Columns
     carded: frozenset[str] = frozenset()
+    saved: Mapping[str, CheckpointRecord] = {}
+    """The newest complete checkpoint of each live job, by job uid."""
 
     def requests(self) -> list[GangRequest]:
         """The gangs that wait for a placement, in the order in which they are served. A job of which anything
@@ -69,9 +80,10 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             *self.jobs.values(),
             *self.attempts.values(),
             *living,
+            *self.saved.values(),
         ]
         cold = build(records, revision=self.revision, levels=self.level_names)
-        for table in ("nodes", "queues", "jobs", "asks", "gangs", "attempts", "homes", "workers", "carded"):
+        for table in ("nodes", "queues", "jobs", "asks", "gangs", "attempts", "homes", "workers", "carded", "saved"):
             assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
         assert cold.fabric.nodes == self.fabric.nodes, "the fabric differs from a cold build"
         assert cold.free.same(self.free), "what is free differs from a cold build"
@@ -136,6 +148,7 @@ class _Draft:
         self.jobs, self.attempts = dict(index.jobs), dict(index.attempts)
         self.asks, self.gangs = dict(index.asks), dict(index.gangs)
         self.homes, self.workers = dict(index.homes), dict(index.workers)
+        self.saved = dict(index.saved)
         self.moved = False  # nodes have come, gone or changed their place in the fabric
         self.changed: set[str] = set()  # nodes whose own record changed
         self.stirred: set[str] = set()  # nodes whose workers changed
@@ -152,8 +165,10 @@ class _Draft:
                 self._node(record)
             case QueueRecord():
                 _keep(self.queues, record.name, record)
+            case CheckpointRecord():
+                self._checkpoint(record)
             case _:
-                pass  # checkpoints, incidents and events place nothing
+                pass  # incidents and events place nothing
 
     def delete(self, kind: str, uid: str) -> None:
         match kind:
@@ -161,6 +176,7 @@ class _Draft:
                 self.jobs.pop(uid, None)
                 self.asks.pop(uid, None)
                 self.gangs.pop(uid, None)
+                self.saved.pop(uid, None)
             case "Attempt":
                 self.attempts.pop(uid, None)
             case "Worker":
@@ -175,12 +191,20 @@ class _Draft:
             return
         if job.phase in JOB_TERMINAL:
             self.asks.pop(job.uid, None)
+            self.saved.pop(job.uid, None)
         else:
             self.asks[job.uid] = request_of(job)
         if wants_to_start(job):
             self.gangs[job.uid] = self.asks[job.uid]
         else:
             self.gangs.pop(job.uid, None)
+
+    def _checkpoint(self, record: CheckpointRecord) -> None:
+        """What was saved once stays a save, though it may have been pruned for a newer one."""
+        known = self.saved.get(record.job_uid)
+        newer = known is None or (record.created_at, record.uid) > (known.created_at, known.uid)
+        if record.complete and newer:
+            self.saved[record.job_uid] = record
 
     def _worker(self, worker: WorkerRecord) -> None:
         home = self.homes.get(worker.uid)
@@ -235,6 +259,7 @@ class _Draft:
             free=free,
             total=total,
             carded=self._carded(),
+            saved={uid: record for uid, record in self.saved.items() if uid in self.jobs},
         )
 
     def _carded(self) -> frozenset[str]:

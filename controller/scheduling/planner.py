@@ -13,9 +13,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from controller.scheduling.again import next_date
 from controller.scheduling.allowed import mask_of
 from controller.scheduling.backfill import reserve
 from controller.scheduling.book import demand_of
+from controller.scheduling.claims import bind, of_claim, take_over
 from controller.scheduling.consolidation import migrations_for
 from controller.scheduling.cycle import Cycle, only_nodes
 from controller.scheduling.elastic import grow
@@ -74,6 +76,7 @@ class _Planner:
         self.charges: dict[str, int] = {}
 
     def run(self) -> Plan:
+        bind(self.cycle)
         for request in self._turns():
             self._serve(request)
         growths = grow(self.cycle) if any(ask.minimum for ask in self.index.asks.values()) else ()
@@ -87,6 +90,7 @@ class _Planner:
             released=tuple(self.released),
             alerts=alerts(self.index),
             charges=self.charges,
+            again=next_date(self.cycle, (request for request, _ in self.waiting)),
         )
 
     def _turns(self) -> Iterator[GangRequest]:
@@ -142,18 +146,25 @@ class _Planner:
 
     def _by_claim(self, request: GangRequest) -> GangRequest:
         """Start on what was claimed, or wherever there is room by now; else keep what is vacated already. A claim that
-        nobody is left to vacate is void: the gang is planned anew."""
+        nobody is left to vacate, or that a better one has taken over, is void: the gang is planned anew. Past its deadline it
+        is bound to another place, where there is one without a second signal."""
         claim = request.claim
         assert claim is not None
-        bare = replace(request, claim=None)
+        bare = of_claim(request)
         start = self.cycle.start(bare, only_nodes(self.cycle.fabric, claim.nodes)) or self.cycle.start(bare)
         if start is not None:
             self._start(start)
             return request
-        leaving = [uid for uid in claim.vacating if uid in self.index.homes]
+        leaving = [uid for uid in claim.vacating if uid in self.index.homes and uid not in self.cycle.promised]
         if not leaving:
             self.released.append(request.job_uid)
-            return bare
+            return replace(request, claim=None)
+        if claim.deadline is not None and self.now >= claim.deadline:
+            other = take_over(self.cycle, bare, but=leaving)
+            if other is not None:
+                self._claim(bare, other)
+                return request
+        self.cycle.promised.update(leaving)
         held = self.cycle.hold(request, claim.nodes)
         self.cycle.book.add(request.queue, demand_of(request, 0, len(held)))
         self.charges[request.job_uid] = sum(demand_of(request, 0, len(held)).values())
@@ -166,17 +177,32 @@ class _Planner:
             return False
         choice = find_victims(self.cycle, request, permitted(self.cycle, request))
         if choice is None:
-            moves = migrations_for(self.cycle, request)
-            self.migrations += moves
-            if moves:
-                self.waiting.append((request, self.why.moving(request, moves)))
-            return bool(moves)
-        decided = eviction_of(request, choice)
+            return self._move(request, migrations_for(self.cycle, request))
+        decided = take_over(self.cycle, request)
+        if decided is None:
+            decided = eviction_of(request, choice)
+            self.cycle.depart(worker.uid for part in choice.victims for worker in part.workers)
+        self._claim(request, decided)
+        return True
+
+    def _claim(self, request: GangRequest, decided: Eviction) -> None:
         self.evictions.append(decided)
-        self.cycle.depart(worker.uid for part in choice.victims for worker in part.workers)
+        self.cycle.promised.update(decided.awaited)
         held = self.cycle.hold(request, [worker.node for worker in decided.workers])
         self.cycle.book.add(request.queue, demand_of(request, 0, len(held)))
         self.waiting.append((request, self.why.evicting(request, decided)))
+
+    def _move(self, request: GangRequest, moves: tuple[Migration, ...]) -> bool:
+        if not moves:
+            return False
+        self.migrations += moves
+        for move in moves:
+            crew = self.cycle.crews[move.job_uid]
+            self.cycle.depart(worker.uid for worker in crew.workers)
+            self.cycle.promised.update(worker.uid for worker in crew.workers)
+            self.cycle.hold(crew.request, [worker.node for worker in move.workers])
+        self.cycle.hold(request, [worker.node for worker in moves[0].room])
+        self.waiting.append((request, self.why.moving(request, moves)))
         return True
 
     def _blocked(self, request: GangRequest) -> None:

@@ -70,6 +70,8 @@ def request_of(job: JobRecord) -> GangRequest:
         limit=parse_duration(limit) if limit else None,
         preemptible=preemption.get("allowed", True),
         migratable=preemption.get("migrate", False),
+        saves=spec.get("checkpoint") is not None,
+        live=spec.get("resizes") == "live",
         charge=spec.get("charge"),
         after=tuple(entry["job"] for entry in spec.get("after") or ()),
         claim=job.claim,

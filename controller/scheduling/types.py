@@ -77,6 +77,10 @@ class GangRequest(Struct, frozen=True, kw_only=True):
     limit: float | None = None
     preemptible: bool = True
     migratable: bool = False
+    saves: bool = False
+    """It goes on from a checkpoint after a stop."""
+    live: bool = False
+    """It gains and loses workers while it runs; any other elastic gang is restarted in its new size."""
     charge: int | None = None
     after: tuple[str, ...] = ()
     claim: Claim | None = None
@@ -118,21 +122,24 @@ class Victim(Struct, frozen=True, kw_only=True):
 
 class Eviction(Struct, frozen=True, kw_only=True):
     """The victims whose going makes room for the beneficiary, and where it will lie: one transaction stops them all
-    and gives it its claim, or does nothing."""
+    and gives it its claim, or does nothing. `awaited` are workers (uids) that are on their way out already."""
 
     job_uid: str
     victims: tuple[Victim, ...]
     workers: tuple[WorkerPlacement, ...]
+    awaited: tuple[str, ...] = ()
     message: str = ""
 
 
 class Migration(Struct, frozen=True, kw_only=True):
-    """A running gang goes elsewhere, so that the beneficiary finds a domain whole. The destination is bound first."""
+    """A running gang goes elsewhere, so that the beneficiary finds a domain whole (`room` is where it will lie), or for
+    its own good (then it is its own beneficiary). The destination is bound first."""
 
     job_uid: str
     attempt_uid: str
     workers: tuple[WorkerPlacement, ...]
     beneficiary: str
+    room: tuple[WorkerPlacement, ...] = ()
 
 
 class Growth(Struct, frozen=True, kw_only=True):
@@ -173,3 +180,5 @@ class Plan(Struct, frozen=True):
     alerts: tuple[str, ...] = ()
     charges: Mapping[str, int] = {}
     """Devices that waiting jobs are charged for: what was vacated for a claim, all of a gang that is being repaired."""
+    again: float | None = None
+    """When the plan may come out otherwise although nothing has changed, UTC seconds."""

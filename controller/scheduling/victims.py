@@ -88,12 +88,17 @@ def _parts(cycle: Cycle, crew: Crew) -> list[Candidate]:
     parts = []
     staying = [worker for worker in crew.workers if worker.desired != "stop"]
     if crew.surplus and request.segment is None and not request.roles:
-        parts = [Candidate(crew, (worker,), True, (0.0, share, request.priority, 0.0)) for worker in reversed(staying)]
+        stop = 0.0 if request.live else _lost(cycle, crew) / len(crew.workers)
+        parts = [Candidate(crew, (worker,), True, (0.0, share, request.priority, stop)) for worker in reversed(staying)]
     if len(staying) == len(crew.workers) and not _protected(cycle, crew):
-        size = sum(max(1, len(worker.devices)) for worker in crew.workers)
-        lost = max(0.0, cycle.now - crew.since) * size
-        parts.append(Candidate(crew, crew.workers, False, (1.0, share, request.priority, lost)))
+        parts.append(Candidate(crew, crew.workers, False, (1.0, share, request.priority, _lost(cycle, crew))))
     return parts
+
+
+def _lost(cycle: Cycle, crew: Crew) -> float:
+    """Device-seconds of work since its last checkpoint."""
+    size = sum(max(1, len(worker.devices)) for worker in crew.workers)
+    return max(0.0, cycle.now - crew.unsaved) * size
 
 
 def _protected(cycle: Cycle, crew: Crew) -> bool:

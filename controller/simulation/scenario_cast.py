@@ -177,6 +177,7 @@ def job_of(fields: Mapping[str, Any], stage: Stage) -> JobRecord:
     }
     if "min" in elastic:
         spec["minWorkers"] = int(elastic["min"])
+        spec["resizes"] = "live"
     if "quota_units" in fields:
         spec["charge"] = int(fields["quota_units"])
     if (limit := _limit(fields)) is not None:

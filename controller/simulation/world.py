@@ -291,7 +291,7 @@ class World:
             self.tally.moved += [node for node in healthy if node not in kept]
 
     def _evict(self, eviction: Eviction) -> None:
-        vacating: list[str] = []
+        vacating: list[str] = list(eviction.awaited)
         for victim in eviction.victims:
             job = self._job_of(victim.job_uid)
             workers = [w for w in self.workers(job.name) if not victim.workers or w.uid in victim.workers]

@@ -9,7 +9,7 @@ from controller.records import Change, Record
 from controller.state import tables
 from controller.state.audit import Books
 from controller.state.errors import TooOld
-from controller.state.kinds import JOB, KINDS, WORKER, Kind
+from controller.state.kinds import CHECKPOINT, JOB, KINDS, WORKER, Kind
 from controller.state.reading import Cluster, Facts, Jobs
 
 _log = tables.changes
@@ -53,18 +53,23 @@ class Reader(Reading, Books):
         return {record.uid: record for record in self._among(kind, "uid", uids)}
 
     def snapshot(self) -> tuple[int, list[Record]]:
-        """The revision and all that lives: nodes, queues, jobs that are not finished or still have a live attempt,
-        live attempts with all their workers, and other workers that are not terminal."""
+        """The revision and all that lives: nodes, queues, jobs that are not finished or still have a live attempt, their
+        complete checkpoints, live attempts with all their workers, and other workers that are not terminal."""
         live = select(tables.attempts.c.uid).where(tables.LIVE_ATTEMPT)
         busy = select(tables.attempts.c.job_uid).where(tables.LIVE_ATTEMPT)
         jobs = select(*JOB.columns).where(tables.FINISHED_JOB, tables.jobs.c.uid.in_(busy))
         workers = select(*WORKER.columns).where(tables.FINISHED_WORKER, tables.workers.c.attempt_uid.in_(live))
+        saved = select(*CHECKPOINT.columns).where(
+            tables.checkpoints.c.complete.is_(True),
+            tables.checkpoints.c.job_uid.in_(select(tables.jobs.c.uid).where(tables.LIVE_JOB)),
+        )
         revision = self.revision()
         return revision, [
             *self.nodes(),
             *self.queues(),
             *self.jobs(live_only=True),
             *self._read(JOB, jobs.order_by(tables.jobs.c.uid)),
+            *self._read(CHECKPOINT, saved.order_by(tables.checkpoints.c.uid)),
             *self.live_attempts(),
             *self.live_workers(),
             *self._read(WORKER, workers.order_by(tables.workers.c.uid)),

@@ -87,6 +87,12 @@ class World:
             f"never came true; jobs: {[(j.name, j.phase, j.reason, j.message) for j in self.store_jobs()]}"
         )
 
+    def later(self, time: float) -> None:
+        """A new leader at a later time, of which all nodes have been heard."""
+        self.clock.advance(max(0.0, time - self.clock.now() - 20.0))
+        self.renew()
+        self.lead()
+
     def act(self) -> None:
         """What every reachable agent does with what it should have."""
         for node in LEAVES:
