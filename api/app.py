@@ -21,6 +21,7 @@ from api import problems
 from api.auth import Authenticator
 from api.credentials import read_or_make, token_hash
 from api.follower import Follower
+from api.forecasts import Forecasts
 from api.hub import Hub
 from api.inventory import Inventory
 from api.logstore import LogStore
@@ -28,7 +29,7 @@ from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
 from api.renewals import Renewals
-from api.routes import about, admin, changes, events, health, job_parts, jobs, logs, nodes, queues
+from api.routes import about, admin, changes, events, health, job_parts, jobs, logs, nodes, queues, why
 from api.services import Services
 from api.settings import Settings
 from api.stream import Pools, Stream
@@ -70,7 +71,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     for error in (Problem, StoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(error, _refused)
     token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
-    for module in (jobs, job_parts, logs, nodes, queues, events, changes, admin, about):
+    for module in (jobs, job_parts, why, logs, nodes, queues, events, changes, admin, about):
         app.include_router(module.router, prefix=PREFIX, dependencies=[token])
     app.include_router(health.router)
     app.add_api_websocket_route("/agent/v1/stream", _stream)
@@ -94,6 +95,7 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         inventory=inventory,
         hub=hub,
         follower=follower,
+        forecasts=Forecasts(store, clock),
         log_readers=CapacityLimiter(LOG_READERS),
     )
 

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from api.acting import acting
 from api.auth import Authenticator, Principal
 from api.follower import Follower
+from api.forecasts import Forecasts
 from api.hub import Hub
 from api.inventory import Inventory
 from api.logstore import LogStore
@@ -36,6 +37,7 @@ class Services:
     inventory: Inventory
     hub: Hub
     follower: Follower
+    forecasts: Forecasts
     log_readers: CapacityLimiter
 
     def write(self, fn: Callable[[Writer], T]) -> T:

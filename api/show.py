@@ -1,10 +1,11 @@
 """Records joined with what their views need, from one snapshot and in few queries."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from api import node_wire, wire
-from api.views import AllocationView, AttemptView, JobView, NodeView, QueueView
+from api.forecasts import accuracy
+from api.views import AllocationView, AttemptView, EtaView, JobView, NodeView, QueueView
 from controller.records import (
     AttemptRecord,
     CheckpointRecord,
@@ -18,11 +19,11 @@ from controller.records import (
     RepairRecord,
     WorkerRecord,
 )
-from controller.state import Reading
+from controller.state import Prediction, Reading
 
 
-def jobs(r: Reading, records: Iterable[JobRecord]) -> list[JobView]:
-    """With their live attempts."""
+def jobs(r: Reading, records: Iterable[JobRecord], etas: Mapping[str, EtaView] | None = None) -> list[JobView]:
+    """With their live attempts, and of those that wait the `etas` by uid."""
     found = list(records)
     uids = [one.attempt_uid for one in found if one.attempt_uid]
     attempts, workers = r.attempts_of(uids), r.workers_of(uids)
@@ -30,7 +31,8 @@ def jobs(r: Reading, records: Iterable[JobRecord]) -> list[JobView]:
     for one in found:
         attempt = attempts.get(one.attempt_uid or "")
         points = r.progress(attempt.uid, 1) if attempt and attempt.last_step is not None else []
-        shown.append(wire.job(one, attempt, workers.get(one.attempt_uid or "", ()), points[-1] if points else None))
+        mine, eta = workers.get(one.attempt_uid or "", ()), (etas or {}).get(one.uid)
+        shown.append(wire.job(one, attempt, mine, points[-1] if points else None, eta))
     return shown
 
 
@@ -47,9 +49,9 @@ def nodes(r: Reading, records: Sequence[NodeRecord]) -> list[NodeView]:
     return [wire.node(one, leases.get(one.name), allocated.get(one.name, [])) for one in records]
 
 
-def queues(r: Reading, records: Iterable[QueueRecord]) -> list[QueueView]:
-    """With the number of their live jobs."""
-    return [wire.queue(one, r.jobs(queue=one.name, live_only=True)) for one in records]
+def queues(r: Reading, records: Iterable[QueueRecord], scored: Sequence[Prediction] = ()) -> list[QueueView]:
+    """With the number of their live jobs, and how good the predictions of their starts were."""
+    return [wire.queue(one, r.jobs(queue=one.name, live_only=True), accuracy(scored, one.name)) for one in records]
 
 
 def objects(r: Reading, records: Iterable[Record]) -> dict[str, Any]:

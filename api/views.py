@@ -51,10 +51,64 @@ class PlacedView(TypedDict):
     phase: str
 
 
+class EtaView(TypedDict):
+    """When a waiting job is expected to start; `at` null when nobody can say (`note` tells why). `bound`: not before
+    that time. `position` among the `waiting` in the order of service. `revision`, `madeAt`, `ageSeconds`: of the
+    forecast."""
+
+    at: str | None
+    bound: bool
+    basis: str
+    note: str
+    position: int
+    waiting: int
+    revision: str
+    madeAt: str | None
+    ageSeconds: float
+
+
+class AccuracyView(TypedDict):
+    """How far off the first prediction of each of the last 1,000 starts was; null without any."""
+
+    starts: int
+    p50ErrorSeconds: float | None
+    p90ErrorSeconds: float | None
+
+
+class OtherReasonView(TypedDict):
+    code: str
+    means: str
+
+
+class WhyStatus(TypedDict):
+    """`code` binds, `message` has its numbers; null and a sentence for a job that does not wait."""
+
+    phase: str
+    code: str | None
+    means: str
+    message: str
+    others: list[OtherReasonView]
+    helps: list[str]
+    numbers: dict[str, int]
+    since: str | None
+    queuedAt: str | None
+    eta: EtaView | None
+
+
+class WhyView(TypedDict):
+    """Why a job is not running yet."""
+
+    apiVersion: str
+    kind: Literal["Why"]
+    metadata: "MetadataView"
+    status: WhyStatus
+
+
 class JobStatus(TypedDict):
     phase: str
     reason: str
     message: str
+    eta: EtaView | None
     restarts: int
     epoch: int
     attempt: AttemptRef | None
@@ -251,9 +305,10 @@ class NodeView(TypedDict):
 
 
 class QueueStatus(TypedDict):
-    """Live jobs of this queue by phase."""
+    """Live jobs of this queue by phase, and how good the predictions of its starts were."""
 
     jobs: dict[str, int]
+    etaAccuracy: AccuracyView
 
 
 class QueueView(TypedDict):

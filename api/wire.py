@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from api import node_wire
 from api.views import (
+    AccuracyView,
     AllocationView,
     AttemptRef,
     AttemptView,
@@ -12,6 +13,7 @@ from api.views import (
     CheckpointView,
     CheckView,
     DeviceView,
+    EtaView,
     EventView,
     ExitView,
     IncidentView,
@@ -25,6 +27,8 @@ from api.views import (
     QueueView,
     SelfView,
     VerdictView,
+    WhyStatus,
+    WhyView,
     WorkerView,
 )
 from controller.records import (
@@ -44,8 +48,11 @@ from controller.state import AuditEntry, OutboxItem
 from muster.clock import iso
 from muster.protocol import Device, ProgressPoint, RankExit
 from muster.quantity import format_cpu, format_memory
+from muster.reasons import WAITS, Waiting
 from muster.resources.meta import API_VERSION
 from muster.states import JobPhase
+
+WAITS_TO_START = (JobPhase.QUEUED, JobPhase.RECOVERING)
 
 
 def page(kind: str, revision: int, items: Sequence[object], next_page: str | None = None) -> ListView[object]:
@@ -60,8 +67,10 @@ def job(
     attempt: AttemptRecord | None = None,
     workers: Iterable[WorkerRecord] = (),
     progress: ProgressPoint | None = None,
+    eta: EtaView | None = None,
 ) -> JobView:
-    """`attempt` is the live one, `workers` are its, `progress` is the newest point that it reported."""
+    """`attempt` is the live one, `workers` are its, `progress` is the newest point that it reported, `eta` of a job
+    that waits."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Job",
@@ -80,6 +89,7 @@ def job(
             "phase": record.phase,
             "reason": record.reason,
             "message": record.message,
+            "eta": eta if record.phase in WAITS_TO_START else None,
             "restarts": record.restarts,
             "epoch": record.epoch,
             "attempt": attempt_ref(attempt) if attempt else None,
@@ -90,6 +100,45 @@ def job(
             "finishedAt": iso(record.finished_at),
             "warnings": list(record.warnings) if record.phase is JobPhase.QUEUED else [],
         },
+    }
+
+
+def why(record: JobRecord, eta: EtaView | None) -> WhyView:
+    """Of a job in any phase."""
+    shown = job(record)
+    return {"apiVersion": API_VERSION, "kind": "Why", "metadata": shown["metadata"], "status": _why(record, eta)}
+
+
+def _why(record: JobRecord, eta: EtaView | None) -> WhyStatus:
+    status: WhyStatus = {
+        "phase": record.phase,
+        "code": None,
+        "means": "",
+        "message": record.message or f"the job does not wait: it is {record.phase}",
+        "others": [],
+        "helps": [],
+        "numbers": {},
+        "since": None,
+        "queuedAt": iso(record.queued_at),
+        "eta": eta if record.phase in WAITS_TO_START else None,
+    }
+    if record.phase is JobPhase.SUSPENDED:
+        held, resume = WAITS[Waiting.SUSPENDED], f"muster resume {record.name}"
+        message = ": ".join(part for part in (record.reason, record.message) if part)
+        return status | {"code": Waiting.SUSPENDED, "means": held.means, "message": message, "helps": [resume]}
+    if record.phase not in WAITS_TO_START:
+        return status
+    wait = record.wait
+    if wait is None or wait.code != record.reason:
+        return status | {"message": record.message or "it has not been planned yet"}
+    return status | {
+        "code": wait.code,
+        "means": WAITS[wait.code].means,
+        "message": wait.message,
+        "others": [{"code": code, "means": WAITS[code].means} for code in wait.others],
+        "helps": [*wait.helps, WAITS[wait.code].helps],
+        "numbers": wait.numbers,
+        "since": iso(wait.since),
     }
 
 
@@ -308,7 +357,7 @@ def allocations(
     return found
 
 
-def queue(record: QueueRecord, jobs: Iterable[JobRecord]) -> QueueView:
+def queue(record: QueueRecord, jobs: Iterable[JobRecord], accuracy: AccuracyView) -> QueueView:
     return {
         "apiVersion": API_VERSION,
         "kind": "Queue",
@@ -321,7 +370,10 @@ def queue(record: QueueRecord, jobs: Iterable[JobRecord]) -> QueueView:
             "createdAt": iso(record.created_at),
         },
         "spec": record.spec,
-        "status": {"jobs": dict(sorted(Counter(str(one.phase) for one in jobs).items()))},
+        "status": {
+            "jobs": dict(sorted(Counter(str(one.phase) for one in jobs).items())),
+            "etaAccuracy": accuracy,
+        },
     }
 
 

@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from typing import Any, Final
 
-from cli.output import Column, age, size
+from cli.output import Column, age, moment, size, span, until
 
 Object = dict[str, Any]
 NAMESPACE: Final = Column("NAMESPACE", lambda one: one["metadata"].get("namespace"))
@@ -26,8 +26,10 @@ def _jobs(at: float) -> list[Column]:
         Column("WORKERS", lambda one: one["spec"].get("workers", 1), wide=True),
         Column("DEVICES", lambda one: accelerators(one["spec"]), wide=True),
         Column("NODES", lambda one: _listed(worker["node"] for worker in one["status"].get("workers", ())), wide=True),
+        Column("REASON", lambda one: one["status"].get("reason")),
+        Column("ETA", lambda one: eta(one["status"], at)),
         Column("AGE", lambda one: age(one["metadata"].get("createdAt"), at)),
-        Column("MESSAGE", job_message, elastic=True),
+        Column("MESSAGE", lambda one: one["status"].get("message"), elastic=True),
     ]
 
 
@@ -57,6 +59,7 @@ def _queues(at: float) -> list[Column]:
         Column("WEIGHT", lambda one: one["spec"].get("weight", 1)),
         Column("STOPPED", lambda one: "yes" if one["spec"].get("stopped") else "no"),
         Column("TIME LIMIT", lambda one: one["spec"].get("defaultTimeLimit"), wide=True),
+        Column("ETA ERROR", lambda one: accuracy(one["status"].get("etaAccuracy")), wide=True),
         Column("AGE", lambda one: age(one["metadata"].get("createdAt"), at)),
         Column("JOBS", queue_jobs, elastic=True),
     ]
@@ -116,10 +119,24 @@ def _name(one: Object) -> str:
     return str(one["metadata"]["name"])
 
 
-def job_message(one: Object) -> str:
-    """Why it is where it is: reason and message."""
-    status = one["status"]
-    return ": ".join(part for part in (status.get("reason"), status.get("message")) if part)
+def eta(status: Object, at: float) -> str:
+    """Time until a waiting job starts: `5m`, `now`, `>2h` for a bound, `?` where nobody can say."""
+    if status["phase"] not in ("Queued", "Recovering"):
+        return ""
+    found = status.get("eta") or {}
+    if moment(found.get("at")) is None:
+        return "?"
+    left = until(found["at"], at)
+    return f">{left}" if found.get("bound") and left != "now" else left
+
+
+def accuracy(found: Object | None) -> str:
+    """`P50 12s, P90 3m over 840 starts`."""
+    if not found or not found.get("starts"):
+        return ""
+    p50, p90 = span(found["p50ErrorSeconds"]), span(found["p90ErrorSeconds"])
+    starts = found["starts"]
+    return f"P50 {p50}, P90 {p90} over {'the last ' if starts >= 1000 else ''}{starts} start{'s' * (starts != 1)}"
 
 
 def accelerators(spec: Object) -> str:

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cli.columns import accelerators, devices, memory, node_phase, queue_jobs
-from cli.output import Column, age, clean, table
+from cli.columns import accelerators, accuracy, devices, memory, node_phase, queue_jobs
+from cli.output import Column, age, clean, table, until
 from cli.timeline import clock, fact, ranges, timeline
 
 Object = dict[str, Any]
@@ -107,8 +107,50 @@ def queue(one: Object, *, width: int, now: float) -> str:
         ("Stopped", "yes: accepts jobs and starts none" if spec.get("stopped") else "no"),
         ("Time limit", str(spec.get("defaultTimeLimit") or "none")),
         ("Jobs", queue_jobs(one) or "none"),
+        ("ETA error", accuracy(one["status"].get("etaAccuracy"))),
     ]
     return "\n".join(_lines(facts, width))
+
+
+def why(one: Object, *, width: int, now: float) -> str:
+    """Why a job waits: the binding reason first, then the others, the numbers, what helps, when it starts."""
+    metadata, status = one["metadata"], one["status"]
+    code = status.get("code")
+    facts: Facts = [
+        ("Job", f"{metadata['namespace']}/{metadata['name']}"),
+        ("Phase", status["phase"] + (f", queued {age(status['queuedAt'], now)} ago" if code else "")),
+        ("Reason", f"{code}: {status['means']}" if code else ""),
+        ("", f"for {age(status['since'], now)}" if status.get("since") else ""),
+        ("Because" if code else "Message", status["message"]),
+        *_listed("Also", [f"{other['code']}: {other['means']}" for other in status["others"]]),
+        *_listed("Numbers", [f"{name} {number}" for name, number in status["numbers"].items()], joined=True),
+        *_listed("Would help", status["helps"]),
+        ("Starts", _eta(status.get("eta"), now) or ("not predicted yet" if _waits(status) else "")),
+    ]
+    return "\n".join(_lines(facts, width))
+
+
+def _waits(status: Object) -> bool:
+    return status["phase"] in ("Queued", "Recovering")
+
+
+def _listed(label: str, texts: Sequence[str], *, joined: bool = False) -> Facts:
+    if joined:
+        return [(label, ", ".join(texts))]
+    return [(label if number == 0 else "", f"- {text}") for number, text in enumerate(texts)]
+
+
+def _eta(eta: Object | None, now: float) -> str:
+    """When, on what basis, and of what age that is."""
+    if not eta:
+        return ""
+    place = f"; {eta['position']} of {eta['waiting']} in order"
+    made = f" (revision {eta['revision']}, {eta['ageSeconds']:g}s old)"
+    if eta.get("at") is None:
+        return f"nobody can say: {eta['note'] or 'no basis'}{place}{made}"
+    left = until(eta["at"], now)
+    when = "in the next plan" if left == "now" else f"in {left}, {clock(eta['at'])} UTC"
+    return f"{'not before: ' if eta['bound'] else ''}{when}, by {eta['basis']}{place}{made}"
 
 
 def _identity(one: Object, now: float) -> Facts:
@@ -132,6 +174,7 @@ def _status(one: Object, now: float) -> Facts:
         ("Phase", status["phase"]),
         ("Reason", status.get("reason") or ""),
         ("Message", status.get("message") or ""),
+        ("Starts", _eta(status.get("eta"), now)),
         *(("Warning", text) for text in status.get("warnings") or ()),
         ("Progress", _progress(status.get("progress"), now)),
         ("Restarts", f"{status.get('restarts', 0)}" + (f" of at most {limit}" if limit is not None else "")),

@@ -17,6 +17,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "apply": ("cli.verbs.apply:apply", "Create or change what manifests describe."),
     "get": ("cli.verbs.get:get", "List jobs, nodes, queues, events, attempts, checkpoints."),
     "describe": ("cli.verbs.describe:describe", "Tell all about one job, node or queue."),
+    "why": ("cli.verbs.why:why", "Tell why a job waits, what would help, and when it will start."),
     "logs": ("cli.verbs.logs:logs", "Print what the ranks of a job wrote."),
     "events": ("cli.verbs.events:events", "Tell what happened, and with -w what happens."),
     "wait": ("cli.verbs.wait:wait", "Wait until a job is where you want it."),

@@ -1,5 +1,6 @@
 """What commands print: tables, ages, colours, JSON and YAML."""
 
+import math
 import os
 import sys
 import unicodedata
@@ -154,9 +155,18 @@ def now() -> float:
 def age(text: str | None, at: float) -> str:
     """How long ago, as kubectl has it: `42s`, `5m`, `3h20m`, `12d`; `-` for never."""
     then = moment(text)
+    return "-" if then is None else _short(max(0, int(at - then)))
+
+
+def until(text: str | None, at: float) -> str:
+    """How long until then, in the words of `age`; `now` for what is due; `-` for never."""
+    then = moment(text)
     if then is None:
         return "-"
-    seconds = max(0, int(at - then))
+    return _short(math.ceil(then - at)) if then - at >= 1 else "now"
+
+
+def _short(seconds: int) -> str:
     if seconds < 120:
         return f"{seconds}s"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400

@@ -11,7 +11,7 @@ from msgspec import Struct
 from muster.conditions import Condition
 from muster.launch import LaunchTemplate
 from muster.protocol import Device, Nic, RankExit, TaskResult
-from muster.reasons import End
+from muster.reasons import End, Waiting
 from muster.states import AttemptPhase, JobPhase, NodePhase, RepairPhase, WorkerPhase
 
 GANG = "gang"
@@ -33,6 +33,18 @@ class Promise(Struct, frozen=True, kw_only=True):
 
     at: float
     nodes: tuple[str, ...]
+
+
+class Waited(Struct, frozen=True, kw_only=True):
+    """Why a job waits, as the planner said last: the code that binds, a sentence with the numbers, the codes that
+    apply as well, what would help, the numbers by name. `since`: when this code began to bind, UTC seconds."""
+
+    code: Waiting
+    message: str
+    others: tuple[Waiting, ...] = ()
+    helps: tuple[str, ...] = ()
+    numbers: dict[str, int] = {}
+    since: float = 0.0
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -66,6 +78,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     excluded: tuple[str, ...] = ()
     claim: Claim | None = None
     promise: Promise | None = None
+    wait: Waited | None = None
+    """What kept it from starting when it was planned last. Only of interest while it waits."""
     created_at: float = 0.0
     queued_at: float = 0.0
     """Its place in the queue: kept through requeues, new only after its user resumed it."""

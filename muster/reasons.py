@@ -5,7 +5,7 @@ sentence beside it is what the user reads.
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Waiting(StrEnum):
@@ -24,6 +24,63 @@ class Waiting(StrEnum):
     DEVICE_FRAGMENTED = "DEVICE_FRAGMENTED"
     NO_VICTIM_SET = "NO_VICTIM_SET"
     STRUCTURAL = "STRUCTURAL"
+
+
+class Meaning(NamedTuple):
+    """What a code says, and what helps against it in general."""
+
+    means: str
+    helps: str
+
+
+WAITS: Final[dict[Waiting, Meaning]] = {
+    Waiting.INVALID_TOPOLOGY: Meaning(
+        "its constraint cannot be met on this fabric, however empty it is",
+        "name a level that the fabric has, or sizes that divide the workers",
+    ),
+    Waiting.SUSPENDED: Meaning("its user, or a hold, keeps it from starting", "muster resume NAME"),
+    Waiting.DEPENDENCY: Meaning("a job that it comes after has not ended", "wait for that job, or cancel it"),
+    Waiting.QUOTA: Meaning(
+        "its queue may not use more of this kind, even if all that others borrow came back",
+        "wait for jobs of the same queue to end, use another queue, or ask for more quota",
+    ),
+    Waiting.FAIR_SHARE: Meaning(
+        "others borrow what it would need, and its queue's share is no smaller than theirs",
+        "wait for them to end; a queue below its own quota takes back what others borrow",
+    ),
+    Waiting.RESERVED_FOR_OTHER: Meaning(
+        "it would fit on what is kept for another gang",
+        "wait until that gang has started; a higher priority goes first",
+    ),
+    Waiting.BACKFILL_WOULD_DELAY: Meaning(
+        "it would fit now, but would still run when a larger gang is to start there",
+        "give it a timeLimit that ends before that start",
+    ),
+    Waiting.NODE_REPAIR: Meaning(
+        "it keeps its healthy nodes and waits for a replacement of the lost one",
+        "uncordon or repair a node; after recovery.recoveryTimeout it is queued again with nothing kept",
+    ),
+    Waiting.CAPACITY: Meaning(
+        "of some resource there is not enough free on all nodes together",
+        "wait for jobs to end, ask for fewer workers or another kind of accelerator, or add nodes",
+    ),
+    Waiting.TOPOLOGY_FRAGMENTED: Meaning(
+        "enough is free, but not inside one domain of the level that it asks for",
+        "loosen topology.required, or let jobs be moved (preemption.migrate)",
+    ),
+    Waiting.DEVICE_FRAGMENTED: Meaning(
+        "nodes have enough free devices, but not of one group inside the node",
+        "ask for fewer devices of each worker, or drop topology.devices: joined",
+    ),
+    Waiting.NO_VICTIM_SET: Meaning(
+        "no set of jobs that it may evict makes room for all of it",
+        "wait for jobs to end, or ask for a smaller or looser gang",
+    ),
+    Waiting.STRUCTURAL: Meaning(
+        "it would not fit even if nothing ran", "add nodes, or change what the manifest asks of each worker"
+    ),
+}
+"""What each code of a wait means, for people: `muster why` and docs/scheduling.md."""
 
 
 class End(StrEnum):

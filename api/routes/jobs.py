@@ -67,7 +67,7 @@ def jobs(
 def job(here: Here, namespace: Namespace, name: Name) -> Response:
     """The live job of this name, else the newest finished one."""
     with here.store.read() as r:
-        return reply(show.jobs(r, [submission.existing(r, namespace, name)])[0])
+        return reply(show.jobs(r, [submission.existing(r, namespace, name)], here.forecasts.etas())[0])
 
 
 @router.put("/namespaces/{namespace}/jobs/{name}", response_model=JobView, openapi_extra=body_of("Job"))
@@ -129,7 +129,7 @@ def _job(here: Services, uid: str, status: int, **headers: str) -> Response:
         record = r.job(uid)
         if record is None:
             raise Problem(410, "GONE", "The job has been removed meanwhile", f"job {uid} does not exist any more")
-        return reply(show.jobs(r, [record])[0], status, **headers)
+        return reply(show.jobs(r, [record], here.forecasts.etas())[0], status, **headers)
 
 
 def _list(
@@ -146,4 +146,4 @@ def _list(
         found = r.jobs(namespace, labels=labels or None, phases=phases, queue=queue, after=begin, limit=limit + 1)
         shown = found[:limit]
         more = page_token((shown[-1].namespace, shown[-1].name, shown[-1].uid)) if len(found) > limit else None
-        return reply(wire.page("Job", r.revision(), show.jobs(r, shown), more))
+        return reply(wire.page("Job", r.revision(), show.jobs(r, shown, here.forecasts.etas()), more))

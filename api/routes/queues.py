@@ -26,7 +26,7 @@ router = APIRouter(prefix="/queues", tags=["queues"])
 def queues(here: Here) -> Response:
     """By name."""
     with here.store.read() as r:
-        return reply(wire.page("Queue", r.revision(), show.queues(r, r.queues())))
+        return reply(wire.page("Queue", r.revision(), show.queues(r, r.queues(), here.store.forecasts.scored())))
 
 
 @router.get("/{name}", response_model=QueueView)
@@ -122,4 +122,4 @@ def _queue(here: Services, name: str, status: int, **headers: str) -> Response:
         found = r.queue(name)
         if found is None:
             raise not_found("Queue", name)
-        return reply(show.queues(r, [found])[0], status, **headers)
+        return reply(show.queues(r, [found], here.store.forecasts.scored())[0], status, **headers)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from controller.acts.log import job_event
 from controller.acts.notify import notify
 from controller.picture import Picture
-from controller.records import JobRecord
+from controller.records import JobRecord, Waited
 from controller.scheduling.types import Wait
 from controller.state.store import Store
 from controller.state.types import LeaderLease
@@ -27,8 +27,20 @@ def write_waits(store: Store, guard: LeaderLease, picture: Picture, waits: Itera
                 continue
             if job.reason != wait.code:
                 job_event(w, job, "Waiting", f"{wait.code}: {wait.message}", now)
-            w.patch_job(job.uid, reason=str(wait.code), message=_text(wait))
+            w.patch_job(job.uid, reason=str(wait.code), message=_text(wait), wait=_waited(job, wait, now))
     return True
+
+
+def _waited(job: JobRecord, wait: Wait, now: float) -> Waited:
+    same = job.wait is not None and job.wait.code == wait.code == job.reason
+    return Waited(
+        code=wait.code,
+        message=wait.message,
+        others=wait.others,
+        helps=tuple(hint.strip() for hint in wait.helps.split(";") if hint.strip()),
+        numbers=dict(wait.numbers),
+        since=job.wait.since if job.wait is not None and same else now,
+    )
 
 
 def _text(wait: Wait) -> str:
@@ -38,7 +50,8 @@ def _text(wait: Wait) -> str:
 def _differs(job: JobRecord | None, wait: Wait) -> bool:
     if job is None or job.phase not in (JobPhase.QUEUED, JobPhase.RECOVERING):
         return False
-    return job.reason != wait.code or job.message != _text(wait)
+    known = job.wait.others if job.wait is not None else None
+    return job.reason != wait.code or job.message != _text(wait) or known != wait.others
 
 
 def settle_idle(w: Writer, job: JobRecord, now: float) -> bool:

@@ -52,6 +52,7 @@ class Finding(Struct, frozen=True):
     code: Waiting
     text: str
     helps: tuple[str, ...]
+    numbers: dict[str, int] = {}
 
 
 def scene(index: ClusterIndex, room: Room) -> Scene:
@@ -103,6 +104,7 @@ def explain(scene: Scene, request: GangRequest, mask: Bools | None = None) -> Wa
         message="; or ".join(dict.fromkeys(finding.text for finding in found)),
         others=tuple(sorted(others, key=ORDER.__getitem__)),
         helps="; ".join(dict.fromkeys(hint for finding in found for hint in finding.helps)),
+        numbers={name: number for finding in reversed(found) for name, number in finding.numbers.items()},
     )
 
 
@@ -135,7 +137,24 @@ def _finding(
     if code is Waiting.DEVICE_FRAGMENTED:
         text += _split(room, shape)
     helps = (*_looser(room, shape, table, request, workers, depth, mask), *_absent(scene, shape))
-    return Finding(code, text, helps)
+    return Finding(code, text, helps, _numbers(scene, request, device, workers, table, depth))
+
+
+def _numbers(
+    scene: Scene, request: GangRequest, device: DeviceRequest | None, workers: int, table: Table, depth: int
+) -> dict[str, int]:
+    """What the sentence is made of: workers wanted, and for how many the best domain has room; devices of the kind
+    that are wanted, free, and there at all."""
+    fit = best(scene.room.fabric, table, depth)[1] if depth else table.slots[0][0]
+    found = {"workers.wanted": workers, "workers.room": int(fit)}
+    if device is not None:
+        free, total = (int(room.free.kind(device.type).sum()) for room in (scene.room, scene.empty))
+        found |= {
+            f"{device.type}.wanted": device.count * workers,
+            f"{device.type}.free": free,
+            f"{device.type}.total": total,
+        }
+    return found
 
 
 def _of_roles(scene: Scene, request: GangRequest, mask: Bools | None) -> Finding:
@@ -152,7 +171,8 @@ def _of_roles(scene: Scene, request: GangRequest, mask: Bools | None) -> Finding
     short = [f"{wanted[name]} {name} needed, {free[name]} free" for name in sorted(wanted) if wanted[name] > free[name]]
     text = f"needs {describe(request.roles)}{_within(request.required_level)}{_only(mask)}; "
     text += "; ".join(short) or "; ".join(f"{wanted[name]} of {free[name]} free {name}" for name in sorted(wanted))
-    return Finding(Waiting.CAPACITY if short else Waiting.TOPOLOGY_FRAGMENTED, text, ())
+    numbers = {f"{name}.wanted": wanted[name] for name in wanted} | {f"{name}.free": free[name] for name in free}
+    return Finding(Waiting.CAPACITY if short else Waiting.TOPOLOGY_FRAGMENTED, text, (), numbers)
 
 
 def _code(room: Room, shape: Shape, request: GangRequest, workers: int, mask: Bools | None = None) -> Waiting:

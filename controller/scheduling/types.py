@@ -159,13 +159,15 @@ class Reservation(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    """Why a job is not running: the binding code first, a sentence with the numbers, what would help."""
+    """Why a job is not running: the binding code first, a sentence with the numbers, what would help (hints, parted by
+    semicolons), and the numbers by name."""
 
     job_uid: str
     code: Waiting
     message: str
     others: tuple[Waiting, ...] = ()
     helps: str = ""
+    numbers: Mapping[str, int] = {}
 
 
 class Plan(Struct, frozen=True):

@@ -66,6 +66,7 @@ class Why:
         if self._scene is None:
             self._scene = scene(cycle.index, cycle.room)
         plain = self._scattered(request, explain(self._scene, request, mask))
+        plain = replace(plain, numbers={**plain.numbers, **self._books(request)})
         others = [plain.code, *plain.others]
         text, quota = plain.message, self._quota(request)
         if request.job_uid in cycle.bounded:
@@ -159,6 +160,15 @@ class Why:
             workers.update({worker.uid: worker for worker in part.workers})
         vacate(self._cycle.index, room, workers.values())
         return room
+
+    def _books(self, request: GangRequest) -> dict[str, int]:
+        """What the gang's queue uses of each kind that counts, and what is its own."""
+        book = self._cycle.book
+        if not book.counts(request.queue):
+            return {}
+        kinds = [kind for kind in demand_of(request, 0, request.minimum) if kind in book.kinds()]
+        used = {f"quota.{kind}.used": book.used(request.queue, kind) for kind in kinds}
+        return used | {f"quota.{kind}.own": book.nominal(request.queue, kind) for kind in kinds}
 
     # -- sentences --------------------------------------------------------------------------------------
 

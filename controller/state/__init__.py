@@ -16,7 +16,16 @@ from controller.state.errors import (
     TooOld,
 )
 from controller.state.store import Store, open_store
-from controller.state.types import Actor, AuditEntry, LeaderLease, OutboxItem, Remembered, TokenRecord
+from controller.state.types import (
+    Actor,
+    AuditEntry,
+    LeaderLease,
+    OutboxItem,
+    Prediction,
+    Remembered,
+    StoredForecast,
+    TokenRecord,
+)
 from controller.state.writing import Writer
 
 __all__ = [
@@ -30,6 +39,7 @@ __all__ = [
     "LeadershipLost",
     "NotFound",
     "OutboxItem",
+    "Prediction",
     "Reader",
     "Reading",
     "Remembered",
@@ -37,6 +47,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreUnavailable",
+    "StoredForecast",
     "Taken",
     "TokenRecord",
     "TooOld",

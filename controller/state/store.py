@@ -20,6 +20,7 @@ from controller.state.engine import (
     translated,
 )
 from controller.state.errors import Contended, LeadershipLost, StoreUnavailable
+from controller.state.forecasts import Forecasts
 from controller.state.limits import OUTBOX_SECONDS, REMEMBERED_SECONDS
 from controller.state.retention import Retention
 from controller.state.types import Actor, AuditEntry, LeaderLease, OutboxItem
@@ -57,6 +58,7 @@ class Store:
         # SQLite lets others wait by polling, which starves some; threads of one process wait in line instead.
         self._turn = threading.Lock() if engine.dialect.name == "sqlite" else None
         self._inside = threading.local()
+        self.forecasts = Forecasts(self._reading.connect, self._plain)
 
     def migrate(self) -> None:
         """Bring the database to this program's schema; safe when several processes do so at once."""

@@ -208,6 +208,32 @@ outbox = _of(OutboxItem, "outbox", UniqueConstraint("key"), Index(None, "state",
 
 audit = _of(AuditEntry, "audit", Index(None, "namespace", "uid"))
 
+forecasts = Table(
+    "forecasts",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("maker", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("made_at", Double, nullable=False),
+    Column("checked_at", Double, nullable=False),  # when it was found to hold still
+    Column("seconds", Double, nullable=False),  # that its making took
+    Column("body", Text, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+predictions = Table(
+    "predictions",
+    metadata,
+    Column("job_uid", Text, nullable=False),  # no foreign key: what was predicted counts after the job is gone
+    Column("made_at", Double, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("predicted", Double, nullable=False),
+    Column("basis", Text, nullable=False),
+    Column("started_at", Double),
+    PrimaryKeyConstraint("job_uid", "made_at"),
+    Index(None, "started_at"),
+)
+
 revision = Table(
     "revision",
     metadata,

@@ -70,3 +70,26 @@ class OutboxItem(Struct, frozen=True, kw_only=True):
     error: str = ""
     created_at: float = 0.0
     done_at: float | None = None
+
+
+class StoredForecast(Struct, frozen=True, kw_only=True):
+    """When waiting jobs will start, as somebody predicted at `revision`. `checked_at`: when its maker last found that
+    it still holds; `seconds`: what it took to make; `body` is the forecast in JSON."""
+
+    maker: str
+    revision: int
+    made_at: float
+    checked_at: float
+    seconds: float
+    body: str
+
+
+class Prediction(Struct, frozen=True, kw_only=True):
+    """The first start that was predicted for a wait of a job, and, once it is known, the start."""
+
+    job_uid: str
+    made_at: float
+    queue: str
+    predicted: float
+    basis: str
+    started_at: float | None = None

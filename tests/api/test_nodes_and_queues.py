@@ -85,7 +85,7 @@ class TestQueues:
     def test_one_with_live_jobs_stays(self, admin: TestClient) -> None:
         admin.post("/api/v1/queues", json=queue())
         admin.post(JOBS, json=manifest(queue="research"))
-        assert admin.get("/api/v1/queues/research").json()["status"] == {"jobs": {"Queued": 1}}
+        assert admin.get("/api/v1/queues/research").json()["status"]["jobs"] == {"Queued": 1}
         answer = admin.delete("/api/v1/queues/research")
         assert answer.status_code == 409
         assert "default/train" in answer.json()["detail"]

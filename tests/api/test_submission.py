@@ -39,6 +39,7 @@ class TestSubmit:
             "phase": "Queued",
             "reason": "",
             "message": "",
+            "eta": None,
             "restarts": 0,
             "epoch": 0,
             "attempt": None,

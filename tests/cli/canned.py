@@ -195,7 +195,35 @@ WAITING = job(
     workers=[],
     attempt=None,
     startedAt=None,
+    eta={
+        "at": at("12:25:00.000"),
+        "bound": False,
+        "basis": "limits",
+        "note": "",
+        "position": 1,
+        "waiting": 3,
+        "revision": "41",
+        "madeAt": at("12:04:57.000"),
+        "ageSeconds": 1.5,
+    },
 )
+WHY = {
+    "apiVersion": "muster.dev/v1",
+    "kind": "Why",
+    "metadata": WAITING["metadata"],
+    "status": {
+        "phase": "Queued",
+        "code": "CAPACITY",
+        "means": "of some resource there is not enough free on all nodes together",
+        "message": WAITING["status"]["message"],
+        "others": [{"code": "STRUCTURAL", "means": "it would not fit even if nothing ran"}],
+        "helps": ["node-0 is cordoned", "wait for jobs to end, or add nodes"],
+        "numbers": {"workers.wanted": 16, "workers.room": 2, "h100.free": 16},
+        "since": at("12:01:00.000"),
+        "queuedAt": at("12:00:00.000"),
+        "eta": WAITING["status"]["eta"],
+    },
+}
 
 
 def event(number, clock, reason, message, level="normal", name="ddp-digits", uid=JOB["metadata"]["uid"]):

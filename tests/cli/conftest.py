@@ -25,6 +25,7 @@ def stub(server, monkeypatch):
     server.listed("/namespaces/default/jobs", [canned.JOB, canned.WAITING])
     server.listed("/jobs", [canned.JOB, canned.WAITING])
     server.get(job, canned.JOB)
+    server.get("/namespaces/default/jobs/llama-sft/why", canned.WHY)
     server.listed(f"{job}/attempts", [canned.FIRST, canned.SECOND, canned.THIRD])
     server.listed(f"{job}/events", canned.EVENTS)
     server.listed(f"{job}/checkpoints", canned.CHECKPOINTS)
@@ -46,7 +47,7 @@ def _calm(monkeypatch, tmp_path):
     for name in ("MUSTER_SERVER", "MUSTER_TOKEN", "MUSTER_TOKEN_FILE", "MUSTER_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MUSTER_DATA_DIR", str(tmp_path / "nothing-here"))
-    for module in ("get", "describe", "events"):
+    for module in ("get", "describe", "events", "why"):
         monkeypatch.setattr(f"cli.verbs.{module}.now", lambda: canned.NOW)
 
 

@@ -10,9 +10,9 @@ from tests.cli import canned
 
 GOLDEN = {
     "get jobs": """\
-NAME        PHASE    RESTARTS  STEP  AGE  MESSAGE
-ddp-digits  Running  2         240   5m   -
-llama-sft   Queued   0         -     5m   CAPACITY: needs 16 workers with 8 x h…
+NAME        PHASE    RESTARTS  STEP  REASON    ETA  AGE  MESSAGE
+ddp-digits  Running  2         240   -         -    5m   -
+llama-sft   Queued   0         -     CAPACITY  20m  5m   needs 16 workers with…
 """,
     "get nodes": """\
 NAME    PHASE           DEVICES   IN USE  LEAF   SINCE  JOBS
@@ -42,8 +42,8 @@ step-000200  200   dcp     yes       1.5MiB  60s  -
 step-000225  225   dcp     no        1.5MiB  60s  the file .metadata is missing
 """,
     "get jobs -A --no-headers": """\
-default  ddp-digits  Running  2  240  5m  -
-default  llama-sft   Queued   0  -    5m  CAPACITY: needs 16 workers with 8 x h…
+default  ddp-digits  Running  2  240  -         -    5m  -
+default  llama-sft   Queued   0  -    CAPACITY  20m  5m  needs 16 workers with…
 """,
     "get jobs -o name": "job/ddp-digits\njob/llama-sft\n",
     "get attempts ddp-digits 2 -o name": "attempt/2\n",
