@@ -1,7 +1,8 @@
 """What the controller knows of each thing: frozen values, read from the store and passed to the pure rooms.
 
 Times are UTC seconds. A record changes only by `msgspec.structs.replace` and a write through the store.
-Every record carries namespace and uid where it has one; `revision` is the change that wrote it last.
+Every record carries namespace and uid where it has one; `revision` is the change that wrote it last. Records hold no
+circles, so that the garbage collector need not look into them (`gc=False`): a large cluster has millions.
 """
 
 from typing import Any, Literal
@@ -18,7 +19,7 @@ GANG = "gang"
 """The restart scope of a job that is one gang."""
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class Claim(Struct, frozen=True, kw_only=True, gc=False):
     """Room promised to a job: the nodes of its workers in rank order, and the workers (uids) that were told to go, its
     own where it is itself moved or resized. Who was told is expected to be gone at `deadline`."""
 
@@ -28,14 +29,14 @@ class Claim(Struct, frozen=True, kw_only=True):
     deadline: float | None = None
 
 
-class Promise(Struct, frozen=True, kw_only=True):
+class Promise(Struct, frozen=True, kw_only=True, gc=False):
     """When a waiting job starts at the latest, as far as the limits of what runs say, and where."""
 
     at: float
     nodes: tuple[str, ...]
 
 
-class Waited(Struct, frozen=True, kw_only=True):
+class Waited(Struct, frozen=True, kw_only=True, gc=False):
     """Why a job waits, as the planner said last: the code that binds, a sentence with the numbers, the codes that
     apply as well, what would help, the numbers by name. `since`: when this code began to bind, UTC seconds."""
 
@@ -47,7 +48,7 @@ class Waited(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class JobRecord(Struct, frozen=True, kw_only=True):
+class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """`spec` is the validated manifest's spec in its wire form. `suspend` and `cancel` are the user's wishes;
     `phase` is where the loop has brought the job. `excluded` are nodes that a verdict ruled out for the next
     attempt, `preferred` those to go back to."""
@@ -89,7 +90,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Verdict(Struct, frozen=True, kw_only=True, gc=False):
     """Who was at fault and what to do. `action` is one of record, retry, restart, replace, drain, hold, fail,
     previous_checkpoint, original_world_size. `why` is a sentence for people; `decided_by` quotes the evidence."""
 
@@ -105,7 +106,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The same kind of end gives the same fingerprint, whatever the epoch, pid or time."""
 
 
-class ResumePoint(Struct, frozen=True, kw_only=True):
+class ResumePoint(Struct, frozen=True, kw_only=True, gc=False):
     """The checkpoint an attempt starts from."""
 
     path: str
@@ -113,7 +114,7 @@ class ResumePoint(Struct, frozen=True, kw_only=True):
     checkpoint_uid: str = ""
 
 
-class AttemptRecord(Struct, frozen=True, kw_only=True):
+class AttemptRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One run of a restart scope on one placement. The timeline: placed, launching, running, detected (the first
     evidence of its end reached the controller), stopping, ended (every process confirmed dead), decided."""
 
@@ -145,7 +146,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class WorkerRecord(Struct, frozen=True, kw_only=True):
+class WorkerRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One worker of an attempt. `desired`, `template` and `template_revision` are the loop's; `phase`, `exits`,
     `problem`, `busy_ports` and the times are observed by its node."""
 
@@ -179,7 +180,7 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class Drain(Struct, frozen=True, kw_only=True):
+class Drain(Struct, frozen=True, kw_only=True, gc=False):
     """The wish that a node becomes empty. `policy`: `now` stops what runs there (its grace is kept), `finish` lets it
     end by itself."""
 
@@ -189,7 +190,7 @@ class Drain(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class NodeRecord(Struct, frozen=True, kw_only=True):
+class NodeRecord(Struct, frozen=True, kw_only=True, gc=False):
     """A machine. `generation` is the desired state's, `observed` what its agent has acted upon. `conditions` are what
     is wrong with it now, `problems` what its agent could not find out. `cordoned_by` names who cordoned it (a person,
     or the uid of a repair); conditions from before `uncordoned_at`, a person's word, cordon it no more."""
@@ -223,7 +224,7 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class RepairStep(Struct, frozen=True):
+class RepairStep(Struct, frozen=True, gc=False):
     """One line of a repair's history."""
 
     at: float
@@ -231,7 +232,7 @@ class RepairStep(Struct, frozen=True):
     message: str
 
 
-class RepairRecord(Struct, frozen=True, kw_only=True):
+class RepairRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One node's way from a condition back to work. `tried` are the remedies that were used up, `task` the one that its
     agent or a hook is at now (its uid is the step's claim), `answer` what came of it. `dry_run`: it is all only said."""
 
@@ -254,7 +255,7 @@ class RepairRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class MeasurementRecord(Struct, frozen=True, kw_only=True):
+class MeasurementRecord(Struct, frozen=True, kw_only=True, gc=False):
     """What an active check measured on a node, or between it and `peer`. `value` in `unit`; `outlier` is a sentence
     when it is far from what peers of the same `device_type` gave. `check` is the run that it belongs to."""
 
@@ -275,7 +276,7 @@ class MeasurementRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class LeaseRecord(Struct, frozen=True):
+class LeaseRecord(Struct, frozen=True, gc=False):
     """A node's renewals. `renewals` only grows; the leader judges age by when *it* saw the number change."""
 
     node: str
@@ -284,7 +285,7 @@ class LeaseRecord(Struct, frozen=True):
     renewed_at: float
 
 
-class QueueRecord(Struct, frozen=True, kw_only=True):
+class QueueRecord(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     uid: str
     spec: dict[str, Any] = {}
@@ -294,7 +295,7 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class CheckpointRecord(Struct, frozen=True, kw_only=True):
+class CheckpointRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One checkpoint of a job as last seen by an agent. `epoch` is the attempt that reported it."""
 
     uid: str
@@ -313,7 +314,7 @@ class CheckpointRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class IncidentRecord(Struct, frozen=True, kw_only=True):
+class IncidentRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One failure with its verdict, action and cost (seconds: detect, stop, decide, relaunch; steps redone)."""
 
     uid: str
@@ -328,7 +329,7 @@ class IncidentRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class EventRecord(Struct, frozen=True, kw_only=True):
+class EventRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Something that happened, told to people. `kind`/`object_uid`/`name` say to what."""
 
     uid: str
@@ -357,7 +358,7 @@ Record = (
 )
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class Change(Struct, frozen=True, kw_only=True, gc=False):
     """One entry of the change log: something was put or deleted at `revision`. `record` is the state when the
     reader read it (never older than the revision; a later change of the same thing may already be in it)."""
 

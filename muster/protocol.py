@@ -19,7 +19,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """What all frames share."""
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Device(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """One accelerator. `group` is its intra-node interconnect domain, `numa` its NUMA node. Devices of one `card`
     are only given out together. `nic` is the index of the network interface on its own switch: its rail. `nics` are
     the names of the RDMA interfaces nearest to it. `parts` are its isolated parts (MIG), as the driver names them."""

@@ -7,10 +7,12 @@ It holds what is committed though not yet seen: a worker occupies its devices, C
 its placement until it is confirmed ended.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
 from controller.records import (
@@ -24,20 +26,30 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.scheduling.columns import Columns, carried, count_free, count_total, empty_columns, free_devices
-from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, path_of, weave
-from controller.scheduling.requests import request_of, turn, wants_to_start
+from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, Ints, path_of, weave
+from controller.scheduling.kinds import Asked, Turn
+from controller.scheduling.requests import request_of, same_wish, turn, wants_to_start
+from controller.scheduling.stock import Stock
 from controller.scheduling.types import GangRequest
 from muster.problems import FieldError, nearest
 from muster.protocol import Device
 from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 Known = TypeVar("Known", JobRecord, QueueRecord, NodeRecord, WorkerRecord, AttemptRecord)
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+FEW = 32
+"""Changes of the order of service up to which each is put in its place by itself."""
 
 
 class ClusterIndex(Struct, frozen=True, kw_only=True):
     """Nodes and queues by name, live jobs and attempts by uid, live workers by node and uid. `asks` are the
     requests of all live jobs, `gangs` those of the jobs that want to start. `carded` are the kinds of devices that
-    some node gives out by whole cards. `free` is what is free now, `total` what would be if nothing ran."""
+    some node gives out by whole cards. `free` is what is free now, `total` what would be if nothing ran. `order` are
+    the gangs that may start now, as they are served; `busy` counts what still lives of each job, `priorities` the live
+    jobs of each queue and priority. `stamps` gives each node's row a number that changes with it, and `stock` is what
+    the plans of this line of indexes remember; neither is part of what the index says."""
 
     revision: int
     level_names: tuple[str, ...]
@@ -56,13 +68,18 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     carded: frozenset[str] = frozenset()
     saved: Mapping[str, CheckpointRecord] = {}
     """The newest complete checkpoint of each live job, by job uid."""
+    order: tuple[Asked, ...] = ()
+    busy: Mapping[str, int] = {}
+    priorities: Mapping[tuple[str, int], int] = {}
+    elastic: int = 0
+    """Live jobs that may run with fewer workers than they wish."""
+    stamps: Ints
+    stock: Stock
 
     def requests(self) -> list[GangRequest]:
         """The gangs that wait for a placement, in the order in which they are served. A job of which anything
         still lives is not among them."""
-        busy = {attempt.job_uid for attempt in self.attempts.values()}
-        busy |= {worker.job_uid for workers in self.workers.values() for worker in workers.values()}
-        return sorted((gang for uid, gang in self.gangs.items() if uid not in busy), key=turn)
+        return [asked.request for asked in self.order]
 
     def free_devices(self, node: str) -> list[Device]:
         """Healthy devices of a node that nobody holds."""
@@ -83,8 +100,10 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             *self.saved.values(),
         ]
         cold = build(records, revision=self.revision, levels=self.level_names)
-        for table in ("nodes", "queues", "jobs", "asks", "gangs", "attempts", "homes", "workers", "carded", "saved"):
+        tables = ("nodes", "queues", "jobs", "asks", "gangs", "attempts", "homes", "workers", "carded", "saved")
+        for table in (*tables, "busy", "priorities", "elastic"):
             assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
+        assert cold.requests() == self.requests(), "the order of service differs from a cold build"
         assert cold.fabric.nodes == self.fabric.nodes, "the fabric differs from a cold build"
         assert cold.free.same(self.free), "what is free differs from a cold build"
         assert cold.total.same(self.total), "what there is differs from a cold build"
@@ -106,6 +125,8 @@ def build(records: Iterable[Record], *, revision: int = 0, levels: tuple[str, ..
         workers={},
         free=empty_columns(0),
         total=empty_columns(0),
+        stamps=np.zeros(0, dtype=np.int64),
+        stock=Stock(),
     )
     draft = _Draft(empty)
     for record in records:
@@ -139,26 +160,30 @@ def unknown_level(index: ClusterIndex, level: str | None, field: str) -> FieldEr
 
 
 class _Draft:
-    """One application of changes: copies of the tables, and which nodes have to be counted anew."""
+    """One application of changes: the tables, copied when they are first written, and what has to be counted anew."""
 
     def __init__(self, index: ClusterIndex) -> None:
         self.before = index
         self.revision = index.revision
-        self.nodes, self.queues = dict(index.nodes), dict(index.queues)
-        self.jobs, self.attempts = dict(index.jobs), dict(index.attempts)
-        self.asks, self.gangs = dict(index.asks), dict(index.gangs)
-        self.homes, self.workers = dict(index.homes), dict(index.workers)
-        self.saved = dict(index.saved)
+        self.nodes, self.queues = _Table(index.nodes), _Table(index.queues)
+        self.jobs, self.attempts = _Table(index.jobs), _Table(index.attempts)
+        self.asks, self.gangs = _Table(index.asks), _Table(index.gangs)
+        self.homes, self.workers = _Table(index.homes), _Table(index.workers)
+        self.busy, self.priorities = _Table(index.busy), _Table(index.priorities)
+        self.saved = _Table(index.saved)
+        self.elastic = index.elastic
         self.moved = False  # nodes have come, gone or changed their place in the fabric
         self.changed: set[str] = set()  # nodes whose own record changed
         self.stirred: set[str] = set()  # nodes whose workers changed
+        self.saving: set[str] = set()  # jobs of which a checkpoint was told
+        self.asking: set[str] = set()  # jobs that may have come to the order of service, or left it
 
     def put(self, record: Record) -> None:
         match record:
             case JobRecord():
                 self._job(record)
             case AttemptRecord():
-                _keep(self.attempts, record.uid, record, live=record.phase is not AttemptPhase.ENDED)
+                self._attempt(record)
             case WorkerRecord():
                 self._worker(record)
             case NodeRecord():
@@ -173,12 +198,14 @@ class _Draft:
     def delete(self, kind: str, uid: str) -> None:
         match kind:
             case "Job":
-                self.jobs.pop(uid, None)
-                self.asks.pop(uid, None)
-                self.gangs.pop(uid, None)
-                self.saved.pop(uid, None)
+                self.jobs.drop(uid)
+                self._ask(uid, None)
+                self.gangs.drop(uid)
+                self.asking.add(uid)
+                self.saved.drop(uid)
             case "Attempt":
-                self.attempts.pop(uid, None)
+                if (gone := self.attempts.drop(uid)) is not None:
+                    self._live(gone.job_uid, -1)
             case "Worker":
                 self._vacate(uid)
             case "Node":
@@ -187,102 +214,204 @@ class _Draft:
                 _drop(self.queues, uid)
 
     def _job(self, job: JobRecord) -> None:
+        known = self.jobs.now.get(job.uid)
         if not _keep(self.jobs, job.uid, job, live=job.phase not in JOB_TERMINAL):
             return
+        self.asking.add(job.uid)
         if job.phase in JOB_TERMINAL:
-            self.asks.pop(job.uid, None)
-            self.saved.pop(job.uid, None)
+            self._ask(job.uid, None)
+            self.saved.drop(job.uid)
         else:
-            self.asks[job.uid] = request_of(job)
+            asked = self.asks.now.get(job.uid)
+            self._ask(job.uid, asked if asked is not None and same_wish(known, job) else request_of(job))
         if wants_to_start(job):
-            self.gangs[job.uid] = self.asks[job.uid]
+            self.gangs.put(job.uid, self.asks.now[job.uid])
         else:
-            self.gangs.pop(job.uid, None)
+            self.gangs.drop(job.uid)
+
+    def _ask(self, uid: str, request: GangRequest | None) -> None:
+        known = self.asks.now.get(uid)
+        if known is request:
+            return
+        for ask, change in ((known, -1), (request, 1)):
+            if ask is not None:
+                _count(self.priorities, (ask.queue, ask.priority), change)
+                self.elastic += change if ask.minimum else 0
+        if request is None:
+            self.asks.drop(uid)
+        else:
+            self.asks.put(uid, request)
+
+    def _attempt(self, attempt: AttemptRecord) -> None:
+        before = self.attempts.now.get(attempt.uid)
+        _keep(self.attempts, attempt.uid, attempt, live=attempt.phase is not AttemptPhase.ENDED)
+        after = self.attempts.now.get(attempt.uid)
+        for record, change in ((before, -1), (after, 1)):
+            if record is not None and (before is None) != (after is None):
+                self._live(record.job_uid, change)
+
+    def _live(self, job: str, change: int) -> None:
+        """An attempt or a worker of a job has come or gone."""
+        _count(self.busy, job, change)
+        self.asking.add(job)
 
     def _checkpoint(self, record: CheckpointRecord) -> None:
         """What was saved once stays a save, though it may have been pruned for a newer one."""
-        known = self.saved.get(record.job_uid)
+        known = self.saved.now.get(record.job_uid)
         newer = known is None or (record.created_at, record.uid) > (known.created_at, known.uid)
         if record.complete and newer:
-            self.saved[record.job_uid] = record
+            self.saved.put(record.job_uid, record)
+            self.saving.add(record.job_uid)
 
     def _worker(self, worker: WorkerRecord) -> None:
-        home = self.homes.get(worker.uid)
-        known = self.workers[home][worker.uid] if home is not None else None
+        home = self.homes.now.get(worker.uid)
+        known = self.workers.now[home][worker.uid] if home is not None else None
         if known is not None and worker.revision < known.revision:
             return
         self._vacate(worker.uid)
         if worker.phase not in WORKER_TERMINAL:
-            self.homes[worker.uid] = worker.node
-            self.workers[worker.node] = {**self.workers.get(worker.node, {}), worker.uid: worker}
+            self.homes.put(worker.uid, worker.node)
+            self.workers.put(worker.node, {**self.workers.now.get(worker.node, {}), worker.uid: worker})
             self.stirred.add(worker.node)
+            self._live(worker.job_uid, 1)
 
     def _vacate(self, uid: str) -> None:
-        home = self.homes.pop(uid, None)
+        home = self.homes.drop(uid)
         if home is None:
             return
-        self.workers[home] = {other: worker for other, worker in self.workers[home].items() if other != uid}
-        if not self.workers[home]:
-            del self.workers[home]
+        left = dict(self.workers.now[home])
+        self._live(left.pop(uid).job_uid, -1)
+        if left:
+            self.workers.put(home, left)
+        else:
+            self.workers.drop(home)
         self.stirred.add(home)
 
     def _node(self, node: NodeRecord) -> None:
-        known = self.nodes.get(node.name)
+        known = self.nodes.now.get(node.name)
         if _keep(self.nodes, node.name, node):
             names = self.before.level_names
             self.moved |= known is None or path_of(known.labels, names) != path_of(node.labels, names)
             self.changed.add(node.name)
 
     def finish(self) -> ClusterIndex:
-        fabric, free, total = self.before.fabric, self.before.free, self.before.total
+        before, nodes, workers = self.before, self.nodes.now, self.workers.now
+        fabric, free, total, stamps = before.fabric, before.free, before.total, before.stamps
         if self.moved:
-            names = self.before.level_names
-            fabric = weave({name: path_of(node.labels, names) for name, node in self.nodes.items()}, names)
-            free, total = carried(free, self.before.fabric, fabric), carried(total, self.before.fabric, fabric)
-        if changed := sorted(self.changed & self.nodes.keys()):
-            total = count_total(total, fabric, (self.nodes[name] for name in changed))
-        if stirred := sorted((self.changed | self.stirred) & self.nodes.keys()):
-            rows = ((self.nodes[name], self.workers.get(name, {})) for name in stirred)
-            free = count_free(free, fabric, rows)
+            names = before.level_names
+            fabric = weave({name: path_of(node.labels, names) for name, node in nodes.items()}, names)
+            free, total = carried(free, before.fabric, fabric), carried(total, before.fabric, fabric)
+            stamps = np.full(len(fabric.nodes), before.stock.stamp(), dtype=np.int64)
+        if changed := sorted(self.changed & nodes.keys()):
+            total = count_total(total, fabric, (nodes[name] for name in changed))
+        if stirred := sorted((self.changed | self.stirred) & nodes.keys()):
+            free = count_free(free, fabric, ((nodes[name], workers.get(name, {})) for name in stirred))
+            stamps = stamps.copy()
+            stamps[[fabric.positions[name] for name in stirred]] = before.stock.stamp()
         return ClusterIndex(
             revision=self.revision,
-            level_names=self.before.level_names,
+            level_names=before.level_names,
             fabric=fabric,
-            nodes=self.nodes,
-            queues=self.queues,
-            jobs=self.jobs,
-            asks=self.asks,
-            gangs=self.gangs,
-            attempts=self.attempts,
-            homes=self.homes,
-            workers=self.workers,
+            nodes=nodes,
+            queues=self.queues.now,
+            jobs=self.jobs.now,
+            asks=self.asks.now,
+            gangs=self.gangs.now,
+            attempts=self.attempts.now,
+            homes=self.homes.now,
+            workers=workers,
             free=free,
             total=total,
             carded=self._carded(),
-            saved={uid: record for uid, record in self.saved.items() if uid in self.jobs},
+            order=self._order(),
+            busy=self.busy.now,
+            priorities=self.priorities.now,
+            elastic=self.elastic,
+            stamps=stamps,
+            stock=before.stock,
+            saved=self._saved(),
         )
 
+    def _saved(self) -> Mapping[str, CheckpointRecord]:
+        """Of jobs that live: a checkpoint may be read before its job."""
+        for uid in [uid for uid in self.saving if uid not in self.jobs.now]:
+            self.saved.drop(uid)
+        return self.saved.now
+
     def _carded(self) -> frozenset[str]:
-        if not self.changed and len(self.nodes) == len(self.before.nodes):
+        if not self.changed and len(self.nodes.now) == len(self.before.nodes):
             return self.before.carded
-        return frozenset(d.type for node in self.nodes.values() for d in node.devices if d.card is not None)
+        return frozenset(d.type for node in self.nodes.now.values() for d in node.devices if d.card is not None)
+
+    def _order(self) -> tuple[Asked, ...]:
+        """The order of service: what is new is put in its place, what went is taken out."""
+        if not self.asking:
+            return self.before.order
+        gangs, busy = self.gangs.now, self.busy.now
+        came = [
+            Asked(turn(gang), gang, self.before.stock.kind(gang))
+            for uid in self.asking
+            if (gang := gangs.get(uid)) is not None and uid not in busy
+        ]
+        went = [turn(gang) for uid in self.asking if (gang := self.before.gangs.get(uid)) is not None]
+        if len(came) + len(went) > FEW:
+            kept = [asked for asked in self.before.order if asked.request.job_uid not in self.asking]
+            return tuple(sorted([*kept, *came], key=_turn))
+        order = list(self.before.order)
+        for place in went:
+            at = bisect_left(order, place, key=_turn)
+            if at < len(order) and order[at].turn == place:
+                del order[at]
+        for asked in came:
+            order.insert(bisect_left(order, asked.turn, key=_turn), asked)
+        return tuple(order)
 
 
-def _keep(table: dict[str, Known], key: str, record: Known, live: bool = True) -> bool:
+class _Table(Generic[Key, Value]):
+    """A table that is copied when it is first written."""
+
+    def __init__(self, before: Mapping[Key, Value]) -> None:
+        self.now = before
+        self._own: dict[Key, Value] | None = None
+
+    def put(self, key: Key, value: Value) -> None:
+        self._mine()[key] = value
+
+    def drop(self, key: Key) -> Value | None:
+        return self._mine().pop(key) if key in self.now else None
+
+    def _mine(self) -> dict[Key, Value]:
+        if self._own is None:
+            self.now = self._own = dict(self.now)
+        return self._own
+
+
+def _turn(asked: Asked) -> Turn:
+    return asked.turn
+
+
+def _count(table: _Table[Key, int], key: Key, change: int) -> None:
+    if after := table.now.get(key, 0) + change:
+        table.put(key, after)
+    else:
+        table.drop(key)
+
+
+def _keep(table: _Table[str, Known], key: str, record: Known, live: bool = True) -> bool:
     """Put a record, or drop it where it no longer lives. False when something newer of it is known already."""
-    known = table.get(key)
+    known = table.now.get(key)
     if known is not None and known.uid == record.uid and record.revision < known.revision:
         return False
     if live:
-        table[key] = record
+        table.put(key, record)
     else:
-        table.pop(key, None)
+        table.drop(key)
     return True
 
 
-def _drop(table: dict[str, NodeRecord] | dict[str, QueueRecord], uid: str) -> bool:
+def _drop(table: _Table[str, NodeRecord] | _Table[str, QueueRecord], uid: str) -> bool:
     """Remove by uid from a table by name. Its name may be another's by now: that one stays."""
-    name = next((name for name, record in table.items() if record.uid == uid), None)
+    name = next((name for name, record in table.now.items() if record.uid == uid), None)
     if name is not None:
-        del table[name]
+        table.drop(name)
     return name is not None

@@ -22,6 +22,7 @@ from controller.scheduling.consolidation import migrations_for
 from controller.scheduling.cycle import Cycle, only_nodes
 from controller.scheduling.elastic import grow
 from controller.scheduling.index import ClusterIndex
+from controller.scheduling.kinds import Asked, Kind
 from controller.scheduling.reasons import explain, fits_some, refusal, scene
 from controller.scheduling.room import Room
 from controller.scheduling.types import (
@@ -70,19 +71,20 @@ class _Planner:
         self.migrations: list[Migration] = []
         self.reservations: list[Reservation] = []
         self.released: list[str] = []
-        self.waiting: list[tuple[GangRequest, Wait | None]] = []
-        self.refused: set[object] = set()
+        self.waiting: list[tuple[GangRequest, Kind | Wait]] = []
+        self.refused: tuple[set[Kind], set[Kind]] = (set(), set())  # and of those that end before what is reserved
+        self.refusals: dict[Kind, Wait | None] = {}
         self.dated = 0
         self.charges: dict[str, int] = {}
 
     def run(self) -> Plan:
         bind(self.cycle)
-        for request in self._turns():
-            self._serve(request)
-        growths = grow(self.cycle) if any(ask.minimum for ask in self.index.asks.values()) else ()
+        for asked in self._turns():
+            self._serve(asked)
+        growths = grow(self.cycle) if self.index.elastic else ()
         return Plan(
             groups=tuple(self.groups),
-            waits=tuple(self.why.of(request, known) for request, known in self.waiting),
+            waits=self.why.all(self.waiting),
             evictions=tuple(self.evictions),
             migrations=tuple(self.migrations),
             growths=growths,
@@ -93,26 +95,30 @@ class _Planner:
             again=next_date(self.cycle, (request for request, _ in self.waiting)),
         )
 
-    def _turns(self) -> Iterator[GangRequest]:
+    def _turns(self) -> Iterator[Asked]:
         """Repairs first; then queues in which somebody has a claim, of whom only his betters come before him; then the
         queue that would have the smallest share; in a queue by the order of service. A queue's share is looked at
-        again after each of its turns."""
-        lanes: dict[str, list[GangRequest]] = {}
-        for request in self.index.requests():
-            lane = request.queue if self.cycle.book.counts(request.queue) else ""
-            lanes.setdefault(lane, []).append(request)
-        for requests in lanes.values():
-            requests.reverse()
-        claims = {lane: sum(request.claim is not None for request in requests) for lane, requests in lanes.items()}
-        heap = [(*self._turn(lane, requests[-1], claims[lane]), lane) for lane, requests in lanes.items()]
+        again after each of its turns. Who asks for what was refused already is not waited for."""
+        if not self.cycle.book.kinds():
+            yield from self.index.order
+            return
+        lanes: dict[str, list[Asked]] = {}
+        for asked in reversed(self.index.order):
+            lane = asked.request.queue if self.cycle.book.counts(asked.request.queue) else ""
+            lanes.setdefault(lane, []).append(asked)
+        claims = {lane: sum(asked.request.claim is not None for asked in line) for lane, line in lanes.items()}
+        heap = [(*self._turn(lane, line[-1].request, claims[lane]), lane) for lane, line in lanes.items()]
         heapq.heapify(heap)
         while heap:
             lane = heap[0][-1]
-            request = lanes[lane].pop()
-            claims[lane] -= request.claim is not None
-            yield request
-            if lanes[lane]:
-                heapq.heapreplace(heap, (*self._turn(lane, lanes[lane][-1], claims[lane]), lane))
+            line = lanes[lane]
+            asked = line.pop()
+            claims[lane] -= asked.request.claim is not None
+            yield asked
+            while line and self._known(line[-1]):
+                self._waits(line.pop())
+            if line:
+                heapq.heapreplace(heap, (*self._turn(lane, line[-1].request, claims[lane]), lane))
             else:
                 heapq.heappop(heap)
 
@@ -120,8 +126,31 @@ class _Planner:
         share = self.cycle.book.share(lane, demand_of(head, 0, head.minimum)) if lane else 0.0
         return not head.repair, not claims, share, -head.priority, head.queued_at, head.namespace, head.name
 
-    def _serve(self, request: GangRequest) -> None:
-        unplanned = refusal(self.index, request)
+    def _known(self, asked: Asked) -> bool:
+        """Whether what decides about a gang was refused to another already."""
+        kind = asked.kind
+        return kind.plain and kind.wish in self.refused[self._before(asked.request)]
+
+    def _before(self, request: GangRequest) -> bool:
+        """Whether a gang ends before what is reserved."""
+        cycle = self.cycle
+        return cycle.kept is not None and request.limit is not None and cycle.now + request.limit <= cycle.kept_until
+
+    def _refusal(self, asked: Asked) -> Wait | None:
+        """What keeps a gang from being planned at all; the same for all of a kind that wait for nobody."""
+        if asked.request.after:
+            return refusal(self.index, asked.request)
+        if asked.kind not in self.refusals:
+            self.refusals[asked.kind] = refusal(self.index, asked.request)
+        known = self.refusals[asked.kind]
+        return replace(known, job_uid=asked.request.job_uid) if known else None
+
+    def _serve(self, asked: Asked) -> None:
+        if self._known(asked):
+            self._waits(asked)
+            return
+        request = asked.request
+        unplanned = self._refusal(asked)
         if unplanned is not None:
             self.waiting.append((request, unplanned))
             return
@@ -131,14 +160,17 @@ class _Planner:
                 return
         if request.repair:
             self.cycle.book.add(request.queue, demand_of(request, 0), -1)
-        if wish(self.cycle, request) in self.refused:
-            self.waiting.append((request, None))
+        elif asked.kind.wish in self.refused[self._before(request)]:
+            self._waits(asked)
             return
         start = self.cycle.start(request)
         if start is not None:
             self._start(start)
         elif not self._make_room(request):
-            self._blocked(request)
+            self._blocked(asked, request)
+
+    def _waits(self, asked: Asked) -> None:
+        self.waiting.append((asked.request, asked.kind))
 
     def _start(self, start: Start) -> None:
         reads = tuple(dict.fromkeys(worker.node for worker in start.workers))
@@ -205,9 +237,9 @@ class _Planner:
         self.waiting.append((request, self.why.moving(request, moves)))
         return True
 
-    def _blocked(self, request: GangRequest) -> None:
-        self.waiting.append((request, None))
-        self.refused.add(wish(self.cycle, request))
+    def _blocked(self, asked: Asked, request: GangRequest) -> None:
+        self._waits(asked)
+        self.refused[self._before(request)].add(asked.kind.wish)
         if request.repair and request.preferred:
             self.cycle.book.add(request.queue, demand_of(request, 0))
             self.cycle.hold(request, request.preferred)
@@ -218,21 +250,3 @@ class _Planner:
             reservation = reserve(self.cycle, request)
             if reservation is not None:
                 self.reservations.append(reservation)
-
-
-def wish(cycle: Cycle, request: GangRequest) -> object:
-    """What decides whether a gang fits or may evict, whoever asks and wherever it would like to lie."""
-    before = cycle.kept is not None and request.limit is not None and cycle.now + request.limit <= cycle.kept_until
-    return replace(
-        request,
-        job_uid="",
-        namespace="",
-        name="",
-        queued_at=0.0,
-        preferred=(),
-        preferred_level=None,
-        limit=0.0 if before else None,
-        after=(),
-        claim=None,
-        repair=False,
-    )

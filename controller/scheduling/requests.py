@@ -2,7 +2,10 @@
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from controller.records import JobRecord
+from controller.scheduling.kinds import Turn
 from controller.scheduling.types import DeviceRequest, GangRequest, Role, Segment
 from muster.accelerators import canonical
 from muster.quantity import parse_cpu, parse_duration, parse_memory
@@ -19,7 +22,14 @@ def wants_to_start(job: JobRecord) -> bool:
     return job.phase in _WAITING and not (job.suspend or job.cancel)
 
 
-def turn(request: GangRequest) -> tuple[bool, int, bool, float, str, str, str]:
+def same_wish(known: JobRecord | None, job: JobRecord) -> bool:
+    """Whether nothing of a job has changed that its request could depend on, e.g. only what it is told."""
+    if known is None:
+        return False
+    return job == replace(known, reason=job.reason, message=job.message, revision=job.revision)
+
+
+def turn(request: GangRequest) -> Turn:
     """The order in which gangs are served: repairs, then priority, then who has a claim, then age, then name."""
     return (
         not request.repair,

@@ -7,7 +7,7 @@ Both are pure: no clock, no randomness, no I/O. The same input in any order give
 break by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from controller.records import Claim
 from muster.reasons import Waiting
 
 
-class DeviceRequest(Struct, frozen=True):
+class DeviceRequest(Struct, frozen=True, gc=False):
     """Devices of each worker: a catalogue type and a count. `joined`: all of one intra-node domain. `rails`: every
     worker of the gang has devices of the same rails."""
 
@@ -25,14 +25,14 @@ class DeviceRequest(Struct, frozen=True):
     rails: bool = False
 
 
-class Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True, gc=False):
     """Every `size` consecutive ranks share one domain of this level."""
 
     size: int
     level: str
 
 
-class Role(Struct, frozen=True, kw_only=True):
+class Role(Struct, frozen=True, kw_only=True, gc=False):
     """One shape of a gang of several: so many workers, with a level that these alone must share."""
 
     name: str
@@ -43,7 +43,7 @@ class Role(Struct, frozen=True, kw_only=True):
     required_level: str | None = None
 
 
-class GangRequest(Struct, frozen=True, kw_only=True):
+class GangRequest(Struct, frozen=True, kw_only=True, gc=False):
     """One restart scope that wants to start, all workers or none. `options` are the acceptable accelerator
     kinds in order (empty: no devices needed), each with its own number of workers; `roles`, where there are any,
     stand for them. `minimum`: of an elastic gang, the workers without which it does not run. `preferred` nodes are
@@ -86,7 +86,7 @@ class GangRequest(Struct, frozen=True, kw_only=True):
     claim: Claim | None = None
 
 
-class WorkerPlacement(Struct, frozen=True):
+class WorkerPlacement(Struct, frozen=True, gc=False):
     """One worker's node and devices. The order of the workers is the rank order along the fabric."""
 
     node: str
@@ -94,7 +94,7 @@ class WorkerPlacement(Struct, frozen=True):
     role: str = "worker"
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class Start(Struct, frozen=True, kw_only=True, gc=False):
     """Start this gang here."""
 
     job_uid: str
@@ -105,14 +105,14 @@ class Start(Struct, frozen=True, kw_only=True):
     note: str = ""  # what its user should know of this placement
 
 
-class DecisionGroup(Struct, frozen=True, kw_only=True):
+class DecisionGroup(Struct, frozen=True, kw_only=True, gc=False):
     """Committed whole or dropped whole. `reads` are the nodes whose state the decision rests on."""
 
     start: Start
     reads: tuple[str, ...] = ()
 
 
-class Victim(Struct, frozen=True, kw_only=True):
+class Victim(Struct, frozen=True, kw_only=True, gc=False):
     """An attempt that must go, or an elastic one that gives these workers up (`workers` are uids, none: all go)."""
 
     job_uid: str
@@ -120,7 +120,7 @@ class Victim(Struct, frozen=True, kw_only=True):
     workers: tuple[str, ...] = ()
 
 
-class Eviction(Struct, frozen=True, kw_only=True):
+class Eviction(Struct, frozen=True, kw_only=True, gc=False):
     """The victims whose going makes room for the beneficiary, and where it will lie: one transaction stops them all
     and gives it its claim, or does nothing. `awaited` are workers (uids) that are on their way out already."""
 
@@ -131,7 +131,7 @@ class Eviction(Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Migration(Struct, frozen=True, kw_only=True):
+class Migration(Struct, frozen=True, kw_only=True, gc=False):
     """A running gang goes elsewhere, so that the beneficiary finds a domain whole (`room` is where it will lie), or for
     its own good (then it is its own beneficiary). The destination is bound first."""
 
@@ -142,7 +142,7 @@ class Migration(Struct, frozen=True, kw_only=True):
     room: tuple[WorkerPlacement, ...] = ()
 
 
-class Growth(Struct, frozen=True, kw_only=True):
+class Growth(Struct, frozen=True, kw_only=True, gc=False):
     """More workers for an elastic gang that runs, out of what nobody waits for."""
 
     job_uid: str
@@ -150,7 +150,7 @@ class Growth(Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerPlacement, ...]
 
 
-class Reservation(Struct, frozen=True, kw_only=True):
+class Reservation(Struct, frozen=True, kw_only=True, gc=False):
     """The first blocked gang whose start can be dated: when, UTC seconds, and where."""
 
     job_uid: str
@@ -158,7 +158,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
 
 
-class Wait(Struct, frozen=True, kw_only=True):
+class Wait(Struct, frozen=True, kw_only=True, gc=False):
     """Why a job is not running: the binding code first, a sentence with the numbers, what would help (hints, parted by
     semicolons), and the numbers by name."""
 
@@ -172,7 +172,7 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 class Plan(Struct, frozen=True):
     groups: tuple[DecisionGroup, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: Sequence[Wait] = ()
     evictions: tuple[Eviction, ...] = ()
     migrations: tuple[Migration, ...] = ()
     growths: tuple[Growth, ...] = ()

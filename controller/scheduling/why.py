@@ -12,10 +12,12 @@ from controller.scheduling.crews import Crew, charge, vacate
 from controller.scheduling.cycle import BOUNDED, Cycle
 from controller.scheduling.fabric import NODE
 from controller.scheduling.index import ClusterIndex
+from controller.scheduling.kinds import Kind
 from controller.scheduling.reasons import ORDER, Scene, explain, scene
 from controller.scheduling.room import Room
 from controller.scheduling.types import Eviction, GangRequest, Migration, Wait
 from controller.scheduling.victims import Candidate, permitted
+from controller.scheduling.waits import Waits
 from muster.reasons import Waiting
 
 LISTED = 8
@@ -27,7 +29,6 @@ class Why:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._scene: Scene | None = None
-        self._known: dict[object, Wait] = {}
 
     # -- gangs for which something is on its way --------------------------------------------------------
 
@@ -45,13 +46,13 @@ class Why:
 
     # -- gangs that wait --------------------------------------------------------------------------------
 
-    def of(self, request: GangRequest, known: Wait | None) -> Wait:
-        if known is not None:
-            return known
-        key = replace(request, job_uid="", namespace="", name="", queued_at=0.0, preferred_level=None)
-        if key not in self._known:
-            self._known[key] = self._find(request)
-        return replace(self._known[key], job_uid=request.job_uid)
+    def all(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> Waits:
+        """The reasons of all that wait; those that are given have one already."""
+        shared: dict[Kind, Wait] = {}
+        for request, reason in waiting:
+            if isinstance(reason, Kind) and reason not in shared:
+                shared[reason] = self._find(request)
+        return Waits(waiting, shared)
 
     def by_room(self, request: GangRequest) -> bool:
         """Whether it is room that a gang waits for, and not its queue's turn."""
