@@ -35,6 +35,7 @@ from api.settings import Settings
 from api.stream import Pools, Stream
 from controller.state import Store, StoreError, TokenRecord, Writer, open_store
 from controller.state.hints import Hints
+from controller.telemetry.tracing import exporter
 from muster.clock import Clock, SystemClock
 from muster.problems import Problem
 from muster.version import VERSION
@@ -90,13 +91,14 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         clock=clock,
         new_id=new_id,
         authenticator=authenticator,
-        metrics=Metrics(store, clock.boottime),
+        metrics=Metrics(store, clock),
         logs=LogStore(settings.log_store),
         inventory=inventory,
         hub=hub,
         follower=follower,
         forecasts=Forecasts(store, clock),
         log_readers=CapacityLimiter(LOG_READERS),
+        export=exporter("muster-api"),
     )
 
 

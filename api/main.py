@@ -41,7 +41,7 @@ def main() -> int:
         settings = from_environment()
     except ValueError as error:
         return _fail(str(error), 2)
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     try:
         listener = listen(settings.host, settings.port)
     except OSError as error:

@@ -1,15 +1,15 @@
-"""What Prometheus reads: requests, connected agents, renewals, live jobs by phase."""
+"""What Prometheus reads of an API process: its requests, agents and renewals, and the state of the cluster."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
 from starlette.types import Scope
 
+from api.census import Census
 from controller.state import Store
-from muster.states import JOB_TERMINAL, JobPhase
+from muster.clock import Clock
 
 PREFIX = "/api/v1"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,12 +23,12 @@ class Observed:
 
 
 class Metrics:
-    """One registry for each app. `now` is a steady clock in seconds."""
+    """One registry for each app."""
 
-    def __init__(self, store: Store, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._now = clock.boottime
         self._registry = CollectorRegistry()
-        self._registry.register(_Jobs(store))
+        self._registry.register(Census(store, clock.now))
         self._requests = Counter(
             "muster_api_requests", "Requests", ("method", "route", "status"), registry=self._registry
         )
@@ -66,24 +66,3 @@ def _route(scope: Scope) -> str:
     if path is None:
         return "unknown"
     return path if not scope["path"].startswith(PREFIX) or path.startswith(PREFIX) else PREFIX + path
-
-
-class _Jobs:
-    """Counted when asked, so that it is never out of date."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        family = GaugeMetricFamily("muster_jobs", "Live jobs by phase", labels=["phase"])
-        counts = dict.fromkeys((phase for phase in JobPhase if phase not in JOB_TERMINAL), 0)
-        with self._store.read() as r:
-            for job in r.jobs(live_only=True):
-                counts[job.phase] += 1
-        for phase, count in counts.items():
-            family.add_metric([phase], count)
-        yield family
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing is known before it is asked for."""
-        return []

@@ -19,6 +19,7 @@ from api.metrics import Metrics
 from api.settings import Settings
 from controller.state import Store, Writer
 from controller.state.hints import Hints
+from controller.telemetry.tracing import Export
 from muster.clock import Clock
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ class Services:
     follower: Follower
     forecasts: Forecasts
     log_readers: CapacityLimiter
+    export: Export | None = None
+    """Takes spans when a collector is configured."""
 
     def write(self, fn: Callable[[Writer], T]) -> T:
         """`fn` in one transaction, tried again when others are in the way; everybody is told after the commit."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from controller import logs
+from controller.logs import Format
 from muster.protocol import Lease
 
 
@@ -24,6 +26,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 7070
     log_level: str = "info"
+    log_format: Format = "text"
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -47,6 +50,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         port = int(text)
     else:
         problems.append(f"MUSTER_API_PORT: expected a port from 0 to 65535, found {text!r}")
+    form: Format = "text"
+    try:
+        form = logs.form(env)
+    except ValueError as error:
+        problems.append(str(error))
     if problems:
         raise ValueError("; ".join(problems))
     return Settings(
@@ -60,4 +68,5 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         host=env.get("MUSTER_API_HOST") or "127.0.0.1",
         port=port,
         log_level=env.get("MUSTER_LOG_LEVEL") or "info",
+        log_format=form,
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from controller.acts.advance import write_advance
 from controller.acts.end import write_end
@@ -34,6 +35,9 @@ from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.store import Store
 from controller.state.types import LeaderLease
 from controller.state.writing import Writer
+from controller.telemetry.chronicle import Chronicle
+from controller.telemetry.pulse import Pulse
+from controller.telemetry.tracing import Export
 from muster.clock import Clock
 from muster.protocol import Lease
 from muster.states import JobPhase
@@ -59,13 +63,17 @@ class Loop:
         clock: Clock,
         new_id: Callable[[], str],
         lease: Lease,
+        pulse: Pulse | None = None,
+        export: Export | None = None,
     ) -> None:
         self._store, self._guard, self._executor = store, guard, executor
         self._publish, self._outbox, self._clock, self._new_id, self._lease = publish, outbox, clock, new_id, lease
+        self._pulse = pulse or Pulse(clock)
         with store.read() as r:
             self._revision, records = r.snapshot()
             leases = r.leases()
         self._picture = Picture(records)
+        self._chronicle = Chronicle(self._picture.attempts.values(), export)
         self._index: ClusterIndex = build(records, revision=self._revision)
         self._watch = LeaseWatch(lease)
         self._ports = PortMemory()
@@ -76,6 +84,11 @@ class Loop:
 
     def cycle(self) -> None:
         """One look at the world. Raises LeadershipLost or StoreUnavailable; the term is over then."""
+        with self._pulse.timed(self._pulse.cycles):
+            self._look()
+        self._pulse.beat("leader", self._guard.epoch)
+
+    def _look(self) -> None:
         self._absorb()  # 1. what others wrote
         self._judge_nodes()  # 2. who is silent, who is back
         self._take_observations()  # 3. what the executor saw
@@ -89,6 +102,7 @@ class Loop:
     def _absorb(self) -> None:
         while changes := self._changes():
             self._picture.apply(changes)
+            self._chronicle.take(changes, self._picture)
             self._index = apply(self._index, changes)
             self._revision = changes[-1].revision
             self._stale_plan = True
@@ -118,8 +132,11 @@ class Loop:
         while self._picture.touched:
             uid = self._picture.touched.pop()
             job = self._picture.jobs.get(uid)
-            if job is not None and self._advance_job(job, now):
-                self._wrote()
+            if job is None:
+                continue
+            with bound_contextvars(job=f"{job.namespace}/{job.name}"):
+                if self._advance_job(job, now):
+                    self._wrote()
 
     def _advance_job(self, job: JobRecord, now: float) -> bool:
         """True when something was written. Decides on the picture, then again on the rows of the transaction."""
@@ -163,7 +180,9 @@ class Loop:
         if not self._stale_plan and (self._plan_again is None or now < self._plan_again):
             return
         self._stale_plan = False
-        decided = plan(self._index, now)
+        with self._pulse.timed(self._pulse.plans):
+            decided = plan(self._index, now)
+        self._pulse.decided(decided)
         self._plan_again = decided.again
         acted = self._carry_out(decided, now)
         acted |= write_promises(self._store, self._guard, self._picture, decided.reservations)
@@ -176,7 +195,8 @@ class Loop:
             start = partial(
                 commit_start, start=group.start, ports=self._ports, lease=self._lease, new_id=self._new_id, now=now
             )
-            self._write(start)
+            with bound_contextvars(job_uid=group.start.job_uid):
+                self._write(start)
         for uid in decided.released:
             self._write(partial(drop_claim, job_uid=uid))
         for eviction in decided.evictions:
@@ -200,6 +220,7 @@ class Loop:
             return self._store.transact(act, guard=self._guard)
         except (Conflict, IllegalMove, NotFound, Taken) as error:
             log.info("stale decision dropped", why=str(error))
+            self._pulse.dropped()
             self._stale_plan = True
             return False
 

@@ -22,6 +22,8 @@ from controller.state.hints import Hints
 from controller.state.leader import Election
 from controller.state.store import Store, open_store
 from controller.state.types import LeaderLease
+from controller.telemetry.pulse import Pulse
+from controller.telemetry.tracing import exporter
 from muster.clock import SystemClock
 
 log = structlog.get_logger("muster.controller")
@@ -39,6 +41,8 @@ class Controller:
         self._settings, self._clock, self._new_id, self._holder = settings, clock, new_id, holder
         self._hints = Hints(settings.redis_url)
         self._drift = 0.0
+        self.pulse = Pulse(clock)
+        self._export = exporter("muster-controller")
         self.stop = threading.Event()
 
     def run(self) -> None:
@@ -47,6 +51,7 @@ class Controller:
                 self._serve()
             except StoreUnavailable as error:
                 log.warning("the database does not answer; standing by", error=str(error))
+                self.pulse.beat("cut off")
                 self.stop.wait(OUTAGE_PAUSE)
 
     def _serve(self) -> None:
@@ -57,6 +62,7 @@ class Controller:
             election = Election(store, self._holder, self._clock, self._settings.leader_lease)
             while not self.stop.is_set():
                 lease = election.campaign()
+                self.pulse.beat("standby")
                 if lease is None:
                     self.stop.wait(min(1.0, self._settings.leader_lease / 5))
                     continue
@@ -77,6 +83,8 @@ class Controller:
                 clock=self._clock,
                 new_id=self._new_id,
                 lease=self._settings.lease,
+                pulse=self.pulse,
+                export=self._export,
             )
             renew_at = tidy_at = self._clock.boottime()
             while not self.stop.is_set():
@@ -135,13 +143,19 @@ def main() -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     controller = Controller(settings, clock=SystemClock(), new_id=new_id, holder=holder)
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         controller.stop.set()
 
+    if settings.metrics_port is not None:
+        try:
+            _serve_metrics(controller.pulse, settings)
+        except OSError as error:
+            print(f"error: MUSTER_METRICS_PORT {settings.metrics_port}: {error.strerror}", file=sys.stderr)  # noqa: T201
+            return 2
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     try:
@@ -150,6 +164,14 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
+
+
+def _serve_metrics(pulse: Pulse, settings: Settings) -> None:
+    from controller.telemetry.server import serve
+
+    assert settings.metrics_port is not None
+    port = serve(pulse, settings.metrics_host, settings.metrics_port).server_port
+    log.info("metrics and health", url=f"http://{settings.metrics_host}:{port}")
 
 
 def new_id() -> str:

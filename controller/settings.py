@@ -6,13 +6,16 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from controller import logs
+from controller.logs import Format
 from controller.state import retention
 from controller.state.retention import Retention
 from muster.protocol import Lease
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`leader_lease` in seconds. `executor` is agents or kubernetes."""
+    """`leader_lease` in seconds. `executor` is agents or kubernetes. `metrics_port`: None serves none, 0 takes any free
+    one."""
 
     database_url: str
     redis_url: str | None = None
@@ -20,6 +23,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_lease: float = 10.0
     executor: str = "agents"
     log_level: str = "info"
+    log_format: Format = "text"
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
     retention: Retention = Retention()
 
 
@@ -39,6 +45,9 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         leader_lease = float(env.get("MUSTER_LEADER_LEASE", "10"))
     except ValueError:
         raise ValueError("MUSTER_LEADER_LEASE: expected seconds") from None
+    port = env.get("MUSTER_METRICS_PORT") or None
+    if port is not None and not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ValueError(f"MUSTER_METRICS_PORT: expected a port from 0 to 65535, found {port!r}")
     return Settings(
         database_url=env["MUSTER_DATABASE_URL"],
         redis_url=env.get("MUSTER_REDIS_URL") or None,
@@ -46,5 +55,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         leader_lease=leader_lease,
         executor=executor,
         log_level=env.get("MUSTER_LOG_LEVEL", "info"),
+        log_format=logs.form(env),
+        metrics_host=env.get("MUSTER_METRICS_HOST") or "127.0.0.1",
+        metrics_port=None if port is None else int(port),
         retention=retention.parse(env.get("MUSTER_RETENTION")),
     )

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from api import show, submission, wire
 from api.idempotency import only_once
@@ -13,6 +13,7 @@ from api.submission import Submission
 from api.views import JobView, ListView
 from controller.records import JobRecord
 from controller.state import Writer
+from controller.telemetry.spans import submitted
 from muster.problems import Problem
 from muster.states import JOB_TERMINAL, JobPhase
 
@@ -25,7 +26,13 @@ DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, wr
 
 @router.post("/namespaces/{namespace}/jobs", status_code=201, response_model=JobView, openapi_extra=body_of("Job"))
 def submit(
-    here: Here, asking: Asking, namespace: Namespace, document: Document, once: OnlyOnce, dry_run: DryRun = False
+    here: Here,
+    asking: Asking,
+    request: Request,
+    namespace: Namespace,
+    document: Document,
+    once: OnlyOnce,
+    dry_run: DryRun = False,
 ) -> Response:
     """Submit a job. With an Idempotency-Key a repeat gets the same job again."""
     asked = _submission(here, asking.name, submission.manifest(document, namespace))
@@ -33,6 +40,9 @@ def submit(
         with here.store.read() as r:
             return reply(wire.job(submission.create(r, asked)))
     status, uid = only_once(here, once, lambda w: (201, submission.create(w, asked).uid))
+    if here.export is not None:
+        job, now = asked.job.metadata, here.clock.now()
+        here.export([submitted(uid, job.namespace, job.name, asked.now, now, request.state.request_id)])
     return _job(here, uid, status)
 
 

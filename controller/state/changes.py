@@ -11,6 +11,7 @@ from controller.state.audit import Books
 from controller.state.errors import TooOld
 from controller.state.kinds import CHECKPOINT, JOB, KINDS, WORKER, Kind
 from controller.state.reading import Cluster, Facts, Jobs
+from controller.state.tallies import Tallies
 
 _log = tables.changes
 _after = select(_log).where(_log.c.revision > bindparam("after")).order_by(_log.c.revision).limit(bindparam("limit"))
@@ -22,7 +23,7 @@ class Reading(Jobs, Cluster, Facts):
     """What can be read in every transaction, a reading or a writing one."""
 
 
-class Reader(Reading, Books):
+class Reader(Reading, Books, Tallies):
     """One consistent snapshot of everything."""
 
     def revision(self) -> int:

@@ -91,7 +91,7 @@ def main() -> int:
 
 def _log_to_stderr(settings: Settings) -> None:
     """Celery's own words go the same way as ours, from warnings up: it has much to say."""
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     if settings.log_level == "debug":
         logging.getLogger("celery").setLevel(logging.DEBUG)
 

@@ -109,6 +109,13 @@ def test_metrics_count_requests_by_route_and_jobs_by_phase(admin: TestClient) ->
     admin.post(JOBS, json=manifest())
     admin.get(f"{JOBS}/train")
     text = admin.get("/metrics").text
+    for line in (
+        'muster_queue_jobs{phase="Queued",queue="default"} 1.0',
+        'muster_waiting_jobs{queue="default",reason="NEW"} 1.0',
+        'muster_outbox_items{state="due"} 0.0',
+        'muster_nodes{cordoned="false",phase="Ready"} 0.0',
+    ):
+        assert line in text
     assert 'muster_jobs{phase="Queued"} 1.0' in text
     assert 'route="/api/v1/namespaces/{namespace}/jobs/{name}",status="200"} 1.0' in text
     assert "train" not in text
