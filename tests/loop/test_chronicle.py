@@ -25,7 +25,7 @@ def test_each_move_is_one_line_and_running_ranks_one_trace():
     chronicle, picture = Chronicle([], lambda spans: traces.append(list(spans))), Picture([JOB])
     launching = make_attempt(JOB, phase=AttemptPhase.LAUNCHING, launching_at=2.0)
     running = make_attempt(JOB, phase=AttemptPhase.RUNNING, launching_at=2.0, running_at=3.0)
-    ended = make_attempt(JOB, phase=AttemptPhase.ENDED, reason=End.FAILED, message="rank 3 exited with 1")
+    ended = make_attempt(JOB, phase=AttemptPhase.ENDED, reason=End.RANK_FAILED, message="rank 3 exited with 1")
     worker = make_worker(running, running_at=3.0)
     with structlog.testing.capture_logs() as lines:
         for revision, batch in enumerate(([launching, worker], [launching], [running], [ended])):
