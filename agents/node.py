@@ -25,10 +25,12 @@ from muster.protocol import (
     Desired,
     Hello,
     Inventory,
+    LiveWorker,
     LogAck,
     LogChunk,
     ProgressPoint,
     Report,
+    Stock,
     WorkerReport,
 )
 from muster.states import WorkerPhase
@@ -38,9 +40,11 @@ log = logging.getLogger("muster.agent")
 
 
 class State(Struct):
-    """`epochs`: the highest epoch seen of each restart scope, by "job uid/scope"."""
+    """`epochs`: the highest epoch seen of each restart scope, by "job uid/scope". `cluster`: the database that last said
+    what this node should have."""
 
     epochs: dict[str, int] = {}
+    cluster: str = ""
 
 
 class Node:
@@ -59,7 +63,8 @@ class Node:
         self._config, self._inventory, self._boot_id, self._clock = config, inventory, boot_id, clock
         self._children = children
         self._attempts, self._state_path = config.directory / "attempts", config.directory / "state.json"
-        self._epochs = _load(self._state_path).epochs
+        state = _load(self._state_path)
+        self._epochs, self._cluster = state.epochs, state.cluster
         self._unsaved = False
         self._refusals: dict[str, WorkerReport] = {}
         self._lease_from = 0.0
@@ -140,6 +145,8 @@ class Node:
         """A worker that this agent has never had. One that should run already did so before its folder was lost."""
         folder = Folder(self._attempts / assignment.worker_uid)
         folder.save(assignment)
+        if folder.from_archive(self._around.archive):
+            return self._add(assignment)
         now, boottime = self._clock.now(), self._clock.boottime()
         if stale:
             message = (
@@ -184,9 +191,12 @@ class Node:
             scope = _scope(assignment)
             if assignment.epoch > self._epochs.get(scope, 0):
                 self._epochs[scope], self._unsaved = assignment.epoch, True
+        return self._save()
+
+    def _save(self) -> OSError | None:
         if self._unsaved:
             try:
-                replace(self._state_path, msgspec.json.encode(State(self._epochs)), durable=True)
+                replace(self._state_path, msgspec.json.encode(State(self._epochs, self._cluster)), durable=True)
             except OSError as error:
                 return error
             self._unsaved = False
@@ -203,7 +213,21 @@ class Node:
             inventory=self._inventory,
             observed=self.generation,
             workers=tuple(worker.report for worker in self._workers.values()),
+            cluster=self._cluster,
         )
+
+    def welcomed(self, cluster: str) -> None:
+        """It is this database that tells this node from now on what it should have."""
+        if cluster and cluster != self._cluster:
+            self._cluster, self._unsaved = cluster, True
+            self.generation = 0
+            if (error := self._save()) is not None:
+                log.warning("the cluster's incarnation cannot be remembered: %s", error)
+
+    def stock(self) -> Stock:
+        """For a database that may have forgotten: all workers with what they were told, and the newest epochs."""
+        workers = tuple(LiveWorker(assignment=one.assignment, report=one.report) for one in self._workers.values())
+        return Stock(workers=workers, epochs=self._epochs)
 
     def next_report(self) -> Report | None:
         """The report that waits for its acknowledgement, or else a new one; None when there is nothing to tell."""

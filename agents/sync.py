@@ -7,6 +7,7 @@ is away nothing is stopped here: that is the shims' own matter when their deadli
 import asyncio
 import logging
 import random
+from collections.abc import Coroutine
 from contextlib import suppress
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -78,11 +79,18 @@ class Sync:
             log.info("stream to %s is open", self._config.stream_url)
             self._lease, self._answered_at = first.lease, self._clock.boottime()
             self._welcomed = True
-            await self._exchange(socket)
+            if first.take_stock:
+                await socket.send(encode(self._node.stock()).decode())
+            if first.held:
+                log.warning("this database does not know what runs here: on hold until an operator decides")
+                await self._exchange(self._receive(socket), self._renew(socket), self._tell_stock(socket))
+            else:
+                self._node.welcomed(first.cluster)
+                tells = (self._report(socket), self._ship(socket))
+                await self._exchange(self._receive(socket), self._renew(socket), *tells)
 
-    async def _exchange(self, socket: ClientConnection) -> None:
-        """All four directions until one of them fails."""
-        jobs = [self._receive(socket), self._renew(socket), self._report(socket), self._ship(socket)]
+    async def _exchange(self, *jobs: Coroutine[None, None, None]) -> None:
+        """All directions until one of them fails."""
         tasks = [asyncio.create_task(job) for job in jobs]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -130,6 +138,15 @@ class Sync:
             renew = Renew(seq=self._seq, sent=self._clock.boottime(), observed=self._node.generation)
             await socket.send(encode(renew).decode())
             await asyncio.sleep(self._lease.renew)
+
+    async def _tell_stock(self, socket: ClientConnection) -> None:
+        """While on hold: again whenever something has changed. Reports wait, for nobody would know what they mean."""
+        changed = self._node.changed
+        while True:
+            changed.clear()
+            await changed.wait()
+            await asyncio.sleep(GATHER)
+            await socket.send(encode(self._node.stock()).decode())
 
     async def _report(self, socket: ClientConnection) -> None:
         """One report at a time, again until it is acknowledged."""

@@ -12,6 +12,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Security, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
+from msgspec.structs import replace
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -117,6 +118,9 @@ def prepare(here: Services) -> None:
             if w.token(digest) is None:
                 w.put_token(TokenRecord(hash=digest, role=role, name=role, created_at=now))  # type: ignore[arg-type]
         queues.ensure_default(w, here.new_id(), now)
+        cluster = w.cluster()
+        if not cluster.incarnation:
+            w.put_cluster(replace(cluster, incarnation=here.new_id()), before="")
 
     here.write(act)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from api.credentials import attempt_token
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from controller.state import Reader
-from muster.protocol import Assignment, Desired
+from muster.protocol import Assignment, Desired, Origin
 from muster.states import AttemptPhase
 
 
@@ -50,4 +50,27 @@ def assignment(job: JobRecord, attempt: AttemptRecord, worker: WorkerRecord, sec
         token=attempt_token(secret, attempt.uid, attempt.epoch),
         checkpoint_directory=checkpoint.get("directory"),
         checkpoint_format=checkpoint.get("format", "auto"),
+        ports=worker.ports,
+        cpu_milli=worker.cpu_milli,
+        memory=worker.memory,
+        origin=origin(job, attempt),
+    )
+
+
+def origin(job: JobRecord, attempt: AttemptRecord) -> Origin:
+    """For the day on which this database is lost."""
+    return Origin(
+        spec=job.spec,
+        workers=sum(role["workers"] for role in job.spec.get("roles", ())) or job.spec.get("workers", 1),
+        labels=job.labels,
+        annotations=job.annotations,
+        user=job.user,
+        generation=job.generation,
+        created_at=job.created_at,
+        queued_at=job.queued_at,
+        restarts=job.restarts,
+        no_progress=job.no_progress,
+        best_step=job.best_step,
+        rendezvous=attempt.rendezvous,
+        placed_at=attempt.placed_at,
     )

@@ -18,13 +18,20 @@ class Outbox:
         self._desired: Desired | None = None
         self._told: Desired | None = None
         self._waiting = asyncio.Event()
+        self._silent = False
 
     def post(self, frame: Down) -> None:
         self._frames.append(encode(frame).decode())
         self._waiting.set()
 
+    def refrain(self) -> None:
+        """Nothing is desired over this stream, whatever `want` says."""
+        self._silent = True
+
     def want(self, desired: Desired) -> None:
         """Older than what was said before: dropped. The same as before: not said again."""
+        if self._silent:
+            return
         before = self._desired or self._told
         if before is not None and (
             desired.generation <= before.generation or desired.assignments == before.assignments

@@ -5,6 +5,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from api.health import has_conditions
+from api.holding import Standing, judge
 from api.observing import observe
 from controller.acts.log import node_event
 from controller.records import LeaseRecord, NodeRecord
@@ -34,7 +35,7 @@ def refusal(hello: Hello) -> Refused | None:
 _NAME_RULE: Final = "at most 63 lower-case letters, digits and '-'"
 
 
-def register(w: Writer, hello: Hello, *, uid: str, now: float, unknown: float) -> Refused | None:
+def register(w: Writer, hello: Hello, *, uid: str, now: float, unknown: float) -> Refused | Standing:
     """One transaction. Refused when another machine of this name has renewed within the last `unknown` seconds."""
     found = w.node(hello.node)
     if found is not None and found.boot_id != hello.boot_id:
@@ -45,13 +46,14 @@ def register(w: Writer, hello: Hello, *, uid: str, now: float, unknown: float) -
     _put(w, found, hello, uid=uid, now=now)
     if hello.conditions is not None:
         has_conditions(w, hello.node, hello.conditions, now)
+    standing = judge(w, hello, uid=uid, now=now)
     w.renew_leases([(hello.node, hello.boot_id)])
     for report in hello.workers:
         if report.phase != WorkerPhase.EXITED:  # an end is told again with its evidence, which a verdict rests on
             observe(w, hello.node, report)
     if found is not None and found.boot_id and found.boot_id != hello.boot_id:
         _bury(w, hello, now)
-    return None
+    return standing
 
 
 def has(w: Writer, node: str, inventory: Inventory) -> bool:

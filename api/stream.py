@@ -6,14 +6,16 @@ reports and logs are each worked off in order, writing sends."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 import anyio
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from api import registration, reports
+from api import holding, registration, reports
 from api.desired import desired
+from api.holding import Standing
 from api.hub import Outbox
 from api.logstore import Place
 from api.renewals import Renewals
@@ -28,6 +30,7 @@ from muster.protocol import (
     Refused,
     Renew,
     Report,
+    Stock,
     Welcome,
     decode_up,
     encode,
@@ -39,6 +42,9 @@ log = structlog.get_logger("muster.api")
 HELLO_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.5
 """Pause before what the database or the disk did not take is tried again."""
+
+HOLD_SECONDS: Final = 0.5
+"""Between looks at whether a hold is over."""
 
 T = TypeVar("T")
 
@@ -74,17 +80,17 @@ class Stream:
         except (ValueError, KeyError) as error:
             await self._refuse(Refused(code="VERSION", message=f"expected a hello: {error}"[:500]))
             return
-        refused = await self._register(hello)
-        if refused is not None:
-            log.warning("an agent was refused", node=hello.node[:100], code=refused.code, message=refused.message)
-            await self._refuse(refused)
+        standing = await self._register(hello)
+        if isinstance(standing, Refused):
+            log.warning("an agent was refused", node=hello.node[:100], code=standing.code, message=standing.message)
+            await self._refuse(standing)
             return
         outbox = Outbox(hello.node, hello.boot_id)
         self._here.hub.join(outbox)
         self._here.metrics.agents.inc()
         log.info("an agent is connected", node=hello.node, version=hello.agent_version)
         try:
-            await self._exchange(outbox)
+            await (self._hold if standing.held else self._exchange)(outbox, standing)
         finally:
             self._here.hub.leave(outbox)
             self._here.metrics.agents.dec()
@@ -105,7 +111,7 @@ class Stream:
         frame: str | bytes = message.get("text") or message.get("bytes") or b""
         return frame
 
-    async def _register(self, hello: Hello) -> Refused | None:
+    async def _register(self, hello: Hello) -> Refused | Standing:
         here = self._here
         if (refused := registration.refusal(hello)) is not None:
             return refused
@@ -121,12 +127,31 @@ class Stream:
         except StoreError as error:
             return Refused(code="UNAVAILABLE", message=str(error))
 
-    async def _exchange(self, outbox: Outbox) -> None:
+    async def _exchange(self, outbox: Outbox, standing: Standing) -> None:
         """In the hub already, so that no change is missed between the first answer and the follower's next."""
         first = await self._until_done(self._pools.reports, lambda: self._desired(outbox.node))
-        outbox.post(Welcome(v=PROTOCOL, lease=self._here.settings.lease, generation=first.generation))
+        outbox.post(self._welcome(standing, first.generation))
         outbox.want(first)
-        error = await _until_one_ends(self._read, self._write, self._record, self._append, self._closing, of=outbox)
+        await self._run(outbox, self._read, self._write, self._record, self._append, self._closing)
+
+    async def _hold(self, outbox: Outbox, standing: Standing) -> None:
+        """Leases are renewed and stock is taken, nothing else. The agent comes again when the hold is over."""
+        outbox.refrain()
+        outbox.post(self._welcome(standing, 0))
+        await self._run(outbox, self._read_held, self._write, self._closing, self._until_released)
+
+    def _welcome(self, standing: Standing, generation: int) -> Welcome:
+        return Welcome(
+            v=PROTOCOL,
+            lease=self._here.settings.lease,
+            generation=generation,
+            cluster=standing.cluster,
+            take_stock=standing.take_stock or standing.held,
+            held=standing.held,
+        )
+
+    async def _run(self, outbox: Outbox, *jobs: Callable[[Outbox], Awaitable[None]]) -> None:
+        error = await _until_one_ends(*jobs, of=outbox)
         if isinstance(error, ValueError):
             log.warning("a frame was not understood", node=outbox.node, error=str(error)[:500])
         elif error is not None and not isinstance(error, WebSocketDisconnect | OSError | RuntimeError):
@@ -147,8 +172,35 @@ class Stream:
                     await self._reports.put(frame)
                 case LogChunk():
                     self._chunks.put_nowait(frame)  # agents keep a window, so there is never much
+                case Stock():
+                    await self._take_stock(outbox, frame)
                 case Hello():
                     raise ValueError("a second hello")
+
+    async def _read_held(self, outbox: Outbox) -> None:
+        """Reports and logs are not acknowledged, so the agent keeps them until somebody knows what they are about."""
+        while True:
+            frame = decode_up(await self._receive())
+            match frame:
+                case Renew():
+                    self._renewals.add(outbox, frame)
+                case Stock():
+                    await self._take_stock(outbox, frame)
+                case Hello():
+                    raise ValueError("a second hello")
+
+    async def _take_stock(self, outbox: Outbox, stock: Stock) -> None:
+        here = self._here
+        take = partial(holding.take, node=outbox.node, stock=stock, now=here.clock.now())
+        await self._until_done(self._pools.reports, lambda: here.write(take))
+
+    async def _until_released(self, outbox: Outbox) -> None:
+        while await self._until_done(self._pools.reports, lambda: self._on_hold(outbox.node)):
+            await asyncio.sleep(HOLD_SECONDS)
+
+    def _on_hold(self, node: str) -> bool:
+        with self._here.store.read() as r:
+            return holding.on_hold(r.cluster(), r.node(node))
 
     async def _write(self, outbox: Outbox) -> None:
         while True:

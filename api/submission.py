@@ -105,6 +105,8 @@ def apply(w: Reading, asked: Submission) -> Applied:
         return Applied("unchanged", found)
     _may_change(found, paths)
     fields = _fields(found, wanted, after, paths)
+    if "suspend" in fields:
+        fields["wished_at"] = asked.now
     record = _judged(w, replace(found, **fields), asked.index)
     if isinstance(w, Writer):
         record = w.patch_job(found.uid, **fields, warnings=record.warnings)
@@ -112,13 +114,13 @@ def apply(w: Reading, asked: Submission) -> Applied:
     return Applied("configured", record)
 
 
-def steer(w: Writer, namespace: str, name: str, wish: str, user: str) -> JobRecord:
-    """One of suspend, resume, restart, cancel. A wish that holds already changes nothing. Raises Problem."""
+def steer(w: Writer, namespace: str, name: str, wish: str, user: str, now: float) -> JobRecord:
+    """One of suspend, resume, restart, cancel, asked for at `now`. A wish that holds already changes nothing. Raises Problem."""
     record = existing(w, namespace, name)
     fields, reason = _WISHES[wish](record)
     if all(getattr(record, field) == value for field, value in fields.items()):
         return record
-    record = w.patch_job(record.uid, **fields)
+    record = w.patch_job(record.uid, wished_at=now, **fields)
     _event(w, record, reason, f"{wish} asked by {user}")
     return record
 
@@ -142,6 +144,7 @@ def _record(asked: Submission) -> JobRecord:
         annotations=job.metadata.annotations,
         user=asked.user,
         suspend=job.spec.suspend,
+        wished_at=asked.now if job.spec.suspend else None,
         created_at=asked.now,
         queued_at=asked.now,
     )

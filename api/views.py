@@ -352,6 +352,46 @@ class CheckView(TypedDict):
     invariants: list[InvariantView]
 
 
+class StrayWorkerView(TypedDict):
+    """One worker of an attempt that the database does not know."""
+
+    uid: str
+    role: str
+    index: int
+    node: str
+    phase: str
+    devices: list[int]
+    ports: list[int]
+    command: list[str]
+
+
+class StrayView(TypedDict):
+    """An attempt that agents run and that the database does not know. `missing` workers of its gang have not been told
+    of; `problem` says why it was not, or cannot be, restored; `restored` whether it was just now."""
+
+    attempt: str
+    namespace: str
+    job: str
+    jobUid: str
+    number: int
+    epoch: int
+    workers: list[StrayWorkerView]
+    missing: int
+    problem: str
+    restored: bool
+
+
+class RebuildView(TypedDict):
+    """What waits for an operator. `hold` is why, empty when nothing does; `silent` are nodes of the database that have
+    not renewed their lease since everything was put on hold."""
+
+    hold: str
+    cluster: str
+    nodes: list[str]
+    silent: list[str]
+    attempts: list[StrayView]
+
+
 class OutboxView(TypedDict):
     """A promised side effect, without its payload, which may hold secrets."""
 

@@ -49,9 +49,9 @@ class Api:
         with _told():
             return self._client.act(kind, name, verb, namespace)
 
-    def post(self, path: str) -> Object:
+    def post(self, path: str, **query: Any) -> Object:
         with _told():
-            return self._client.http.json("POST", BASE + path)
+            return self._client.http.json("POST", BASE + path, query)
 
     def delete(self, path: str) -> Object:
         with _told():

@@ -15,6 +15,7 @@ from controller.state.audit import LogSpan
 from controller.state.changes import Reader
 from controller.state.types import OutboxItem
 from muster.quantity import parse_duration
+from muster.reasons import Held
 from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase, JobPhase
 
 SLACK: Final = 120.0
@@ -28,6 +29,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     """One snapshot. `jobs`, `attempts` and `workers` are by uid: what lives, and jobs and workers of live attempts."""
 
     revision: int = 0
+    held_since: float | None = None
     log: LogSpan = LogSpan(0, None, None)
     jobs: Mapping[str, JobRecord] = {}
     attempts: Mapping[str, AttemptRecord] = {}
@@ -45,6 +47,7 @@ def observe(r: Reader) -> Observed:
     revision, records = r.snapshot()
     return Observed(
         revision=revision,
+        held_since=r.cluster().held_since,
         log=r.log_span(),
         jobs={one.uid: one for one in records if isinstance(one, JobRecord)},
         attempts={one.uid: one for one in records if isinstance(one, AttemptRecord)},
@@ -139,6 +142,16 @@ def nothing_is_past_its_deadline(seen: Observed, now: float) -> Iterable[str]:
                 yield f"job {_job(job)} is Recovering {now - at:.0f} s past its deadline"
 
 
+def no_wish_waits_for_ever(seen: Observed, now: float) -> Iterable[str]:
+    """What a user asked for is begun at once; how long it may take to stop is the attempt's deadline."""
+    for job in seen.jobs.values():
+        if job.wished_at is None or now <= job.wished_at + SLACK or not (wish := _open_wish(job)):
+            continue
+        attempt = seen.attempts.get(job.attempt_uid or "")
+        if attempt is None or attempt.phase is not AttemptPhase.STOPPING:
+            yield f"job {_job(job)} is {job.phase}, {now - job.wished_at:.0f} s after its user asked to {wish} it"
+
+
 def the_change_log_has_no_gap(seen: Observed, now: float) -> Iterable[str]:
     log = seen.log
     if log.oldest is None or log.newest is None:
@@ -184,6 +197,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     ended_attempts_have_reasons,
     finished_jobs_are_closed,
     nothing_is_past_its_deadline,
+    no_wish_waits_for_ever,
     the_change_log_has_no_gap,
     no_record_is_ahead_of_the_log,
     the_outbox_is_in_order,
@@ -191,7 +205,9 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
 
 
 def findings(seen: Observed, now: float) -> dict[str, list[str]]:
-    """Every promise by name, with what breaks it. `now` in UTC seconds."""
+    """Every promise by name, with what breaks it. `now` in UTC seconds; time stands still while all is on hold."""
+    if seen.held_since is not None:
+        now = min(now, seen.held_since)
     return {check.__name__: sorted(check(seen, now)) for check in INVARIANTS}
 
 
@@ -214,6 +230,19 @@ def _latest(seen: Observed, job: JobRecord, attempt: AttemptRecord) -> float | N
     if attempt.stopping_at is None or any(one.fence is None for one in left):
         return None
     return attempt.stopping_at + max((one.grace + 2 * (one.fence or 0.0) for one in left), default=0.0)
+
+
+def _open_wish(job: JobRecord) -> str:
+    """What its user asked for and it has not come to; empty when there is nothing."""
+    if job.phase in JOB_TERMINAL:
+        return ""
+    if job.cancel:
+        return "cancel"
+    if job.suspend:
+        return "" if job.phase is JobPhase.SUSPENDED else "suspend"
+    if job.restart_requested:
+        return "restart"
+    return "resume" if job.phase is JobPhase.SUSPENDED and job.reason == Held.BY_USER else ""
 
 
 def _is_ending(job: JobRecord, attempt: AttemptRecord) -> bool:

@@ -77,7 +77,7 @@ class Loop:
         self._index: ClusterIndex = build(records, revision=self._revision)
         self._watch = LeaseWatch(lease)
         self._ports = PortMemory()
-        self._stale_plan = True
+        self._stale_plan, self._on_hold = True, False
         self._plan_again: float | None = None
         self._reconcile_at = clock.boottime()
         self._watch.observe(leases, self._picture.nodes, clock.boottime())
@@ -90,6 +90,8 @@ class Loop:
 
     def _look(self) -> None:
         self._absorb()  # 1. what others wrote
+        if self._held():
+            return  # an operator decides first what of this database is still true
         self._judge_nodes()  # 2. who is silent, who is back
         self._take_observations()  # 3. what the executor saw
         self._advance_jobs()  # 4. attempts go on, end, are decided upon
@@ -112,6 +114,18 @@ class Loop:
     def _changes(self) -> list[Change]:
         with self._store.read() as r:
             return r.changes(self._revision, limit=PAGE)
+
+    def _held(self) -> bool:
+        """Whether everything is on hold. Leases are watched meanwhile, so that nobody is silent when it ends."""
+        with self._store.read() as r:
+            held = r.cluster().held_since is not None
+            leases = r.leases() if held else []
+        if held:
+            self._watch.observe(leases, self._picture.nodes, self._clock.boottime())
+        if held != self._on_hold:
+            log.warning("everything is on hold" if held else "the hold is over")
+            self._on_hold = held
+        return held
 
     def _judge_nodes(self) -> None:
         with self._store.read() as r:

@@ -69,7 +69,12 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     suspend: bool = False
     cancel: bool = False
     restart_requested: bool = False
+    wished_at: float | None = None
+    """When its user last asked for anything of the three above; no wish waits longer than its deadline."""
     epoch: int = 0
+    epoch_floor: int = 0
+    """The highest epoch that any agent has seen of it, where that may be more than `epoch`: after the database went
+    back to an older backup. The next attempt goes beyond both."""
     attempt_uid: str | None = None
     restarts: int = 0
     no_progress: int = 0
@@ -199,6 +204,9 @@ class NodeRecord(Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     phase: NodePhase = NodePhase.READY
     cordoned: bool = False
+    held: bool = False
+    """Attempts run on it that this database does not know. It is told nothing, and gets nothing, until an operator
+    has restored or discarded them (`muster admin rebuild-from-agents`)."""
     boot_id: str = ""
     host: str = ""
     address: str = ""

@@ -84,6 +84,25 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     margin: float = 5.0
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a database that was lost would have to know of a job and its attempt, beside what the assignment itself
+    says. Nothing in it changes while the attempt lives, but for labels and annotations. `workers` counts the gang."""
+
+    spec: dict[str, Any]
+    workers: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    user: str = ""
+    generation: int = 1
+    created_at: float = 0.0
+    queued_at: float = 0.0
+    restarts: int = 0
+    no_progress: int = 0
+    best_step: int | None = None
+    rendezvous: str = ""
+    placed_at: float = 0.0
+
+
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One worker that this node should have. `desired` is one of prepare, run, stop. `revision` grows when the
     template changes before the start (new ports). `fence` is this job's, in seconds; None means never."""
@@ -109,6 +128,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     checkpoint_directory: str | None = None
     checkpoint_format: str = "auto"
     log_limit: int = 256 * 2**20
+    ports: tuple[int, ...] = ()
+    cpu_milli: int = 0
+    memory: int = 0
+    origin: Origin | None = None
 
 
 class RankExit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -180,7 +203,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class Hello(_Wire, frozen=True, kw_only=True, tag="hello"):
-    """First frame of a stream. `observed` is the last desired generation acted upon."""
+    """First frame of a stream. `observed` is the last desired generation acted upon; `cluster` names the database that
+    it was of."""
 
     v: int
     node: str
@@ -190,6 +214,22 @@ class Hello(_Wire, frozen=True, kw_only=True, tag="hello"):
     observed: int = 0
     workers: tuple[WorkerReport, ...] = ()
     conditions: tuple[Condition, ...] | None = None
+    cluster: str = ""
+
+
+class LiveWorker(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A worker that a node has: what its agent was told, and how it is."""
+
+    assignment: Assignment
+    report: WorkerReport
+
+
+class Stock(_Wire, frozen=True, kw_only=True, tag="stock"):
+    """All that a node has, for a database that does not know it: sent when `Welcome` asks, and again at each change.
+    `epochs`: the highest that the node has seen of each restart scope, by "job uid/scope"."""
+
+    workers: tuple[LiveWorker, ...] = ()
+    epochs: dict[str, int] = {}
 
 
 class Renew(_Wire, frozen=True, kw_only=True, tag="renew"):
@@ -223,16 +263,22 @@ class LogChunk(_Wire, frozen=True, kw_only=True, tag="log"):
     data: str
 
 
-Up = Hello | Renew | Report | LogChunk
+Up = Hello | Renew | Report | LogChunk | Stock
 
 
 # -- API to agent ------------------------------------------------------------------------------------
 
 
 class Welcome(_Wire, frozen=True, kw_only=True, tag="welcome"):
+    """`cluster` names the database. `take_stock`: it is not the one that this node knew, so send a `Stock`. `held`:
+    until an operator has decided what becomes of it, nothing is desired and nothing is acknowledged but renewals."""
+
     v: int
     lease: Lease
     generation: int = 0
+    cluster: str = ""
+    take_stock: bool = False
+    held: bool = False
 
 
 class Renewed(_Wire, frozen=True, kw_only=True, tag="renewed"):
@@ -277,7 +323,7 @@ _up: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Up)
 _down: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Down)
 
 
-def decode_up(frame: bytes | str) -> Hello | Renew | Report | LogChunk:
+def decode_up(frame: bytes | str) -> Hello | Renew | Report | LogChunk | Stock:
     """Raises msgspec.ValidationError (a ValueError) on a frame that is not understood."""
     return _up.decode(frame)  # type: ignore[no-any-return]
 

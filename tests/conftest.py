@@ -20,6 +20,7 @@ EMPTY = "; ".join(
     + [
         "INSERT INTO revision (id, value) VALUES (1, 0)",
         "INSERT INTO leader (id, epoch, holder, renewals, at) VALUES (1, 0, '', 0, 0)",
+        "INSERT INTO cluster (id, incarnation, held_since, held_why) VALUES (1, '', NULL, '')",
     ]
 )
 

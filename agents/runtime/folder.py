@@ -67,6 +67,14 @@ class Folder:
                 old.unlink()
         self.remove()
 
+    def from_archive(self, folder: Path) -> bool:
+        """Take the diary back out of `folder`, for a controller that has forgotten this worker's end. False: none."""
+        try:
+            os.replace(folder / f"{self.path.name}.jsonl", self.diary)
+        except FileNotFoundError:
+            return False
+        return True
+
     @contextmanager
     def alone(self) -> Iterator[bool]:
         """True inside when no shim has this folder; none can begin meanwhile."""

@@ -9,13 +9,14 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 from starlette.responses import StreamingResponse
 
-from api import wire
+from api import strays, wire
 from api.problems import conflict, not_found
 from api.replies import reply
-from api.services import Here
-from api.views import CheckView, ListView, OutboxView
+from api.services import Asking, Here, Services
+from api.views import CheckView, ListView, OutboxView, RebuildView, StrayView
+from controller.acts import rebuild
 from controller.invariants import findings, observe
-from controller.state import AuditEntry
+from controller.state import AuditEntry, BadValue, IllegalMove, Taken, Writer
 
 router = APIRouter(prefix="/admin", tags=["admin"])
 
@@ -48,6 +49,51 @@ def _lines(page: Callable[..., list[AuditEntry]]) -> Iterator[bytes]:
     while found := page(after=after):
         yield b"".join(msgspec.json.encode(wire.audit_entry(one)) + b"\n" for one in found)
         after = found[-1].uid
+
+
+@router.get("/rebuild", response_model=RebuildView)
+def unknown(here: Here) -> Response:
+    """What agents run that the database does not know, after it was lost or restored from a backup."""
+    with here.store.read() as r:
+        found = [strays.stray(one) for one in rebuild.strays(r.strays())]
+        return reply(strays.rebuild(r.cluster(), r.nodes(), r.leases(), found))
+
+
+@router.post("/rebuild", response_model=RebuildView)
+def decide(
+    here: Here,
+    asking: Asking,
+    action: Annotated[Literal["restore", "discard"], Query(description="what becomes of all that is not known")],
+    incomplete: Annotated[bool, Query(description="restore gangs of which workers are missing, too")] = False,
+) -> Response:
+    """Restore: jobs, attempts and workers are put back as agents run them, each attempt whole or not at all. Discard:
+    what is still not known is to be stopped. Either ends the hold; what could not be restored stays on hold."""
+    with here.store.read() as r:
+        found = rebuild.strays(r.strays())
+    done = [_restore(here, one, incomplete) if action == "restore" else strays.stray(one) for one in found]
+
+    def end(w: Writer) -> None:
+        if action == "discard":
+            w.discard_strays()
+        rebuild.release(w)
+        message = f"{asking.name} asked to {action} what agents run: {len(found)} attempts"
+        w.add_event(
+            namespace="", kind="Cluster", object_uid="cluster", name="cluster", reason="Rebuilt", message=message
+        )
+
+    here.write(end)
+    with here.store.read() as r:
+        return reply(strays.rebuild(r.cluster(), r.nodes(), r.leases(), done))
+
+
+def _restore(here: Services, one: rebuild.Stray, incomplete: bool) -> StrayView:
+    """In a transaction of its own, so that one whose name or device is gone holds up no other."""
+    now = here.clock.now()
+    try:
+        problem = here.write(lambda w: rebuild.restore(w, one, incomplete=incomplete, now=now))
+    except (Taken, IllegalMove, BadValue) as error:
+        problem = str(error)
+    return strays.stray(one, problem, restored=not problem)
 
 
 @router.get("/outbox", response_model=ListView[OutboxView])

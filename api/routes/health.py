@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Response
 
+from api import holding
 from api.metrics import CONTENT_TYPE
 from api.replies import reply
 from api.services import Here
@@ -17,9 +18,10 @@ async def healthz() -> Response:
 
 @router.get("/readyz", response_model=dict[str, str])
 def readyz(here: Here) -> Response:
-    """The database answers; 503 otherwise."""
+    """The database answers; 503 otherwise. `hold` says what waits for an operator; submissions are taken all the same."""
     with here.store.read() as r:
-        return reply({"status": "ok", "revision": str(r.revision())})
+        hold = holding.words(r.cluster(), r.nodes())
+        return reply({"status": "ok", "revision": str(r.revision())} | ({"hold": hold} if hold else {}))
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -100,10 +100,12 @@ def delete(here: Here, asking: Asking, namespace: Namespace, name: Name) -> Resp
     """Cancels a live job (202: it goes on until its last process is dead); removes a finished one with all that is
     known of it (200)."""
 
+    now = here.clock.now()
+
     def act(w: Writer) -> tuple[JobRecord, JobView | None]:
         found = submission.existing(w, namespace, name)
         if found.phase not in JOB_TERMINAL:
-            return submission.steer(w, namespace, name, "cancel", asking.name), None
+            return submission.steer(w, namespace, name, "cancel", asking.name, now), None
         last = show.jobs(w, [found])[0]
         w.delete_job(found.uid)
         return found, last
@@ -125,7 +127,10 @@ def steer(
     once: OnlyOnce,
 ) -> Response:
     """Wishes are written at once and acted upon by the controller; the answer is the job as it is now."""
-    status, uid = only_once(here, once, lambda w: (202, submission.steer(w, namespace, name, wish, asking.name).uid))
+    now = here.clock.now()
+    status, uid = only_once(
+        here, once, lambda w: (202, submission.steer(w, namespace, name, wish, asking.name, now).uid)
+    )
     return _job(here, uid, status)
 
 

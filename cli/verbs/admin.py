@@ -1,6 +1,7 @@
-"""`muster admin check`, `muster admin audit`, `muster admin outbox`."""
+"""`muster admin check`, `muster admin audit`, `muster admin outbox`, `muster admin rebuild-from-agents`."""
 
 import sys
+from typing import Any
 
 import click
 
@@ -17,6 +18,20 @@ COLUMNS = (
     Column("AGE", lambda item: age(item["createdAt"], now())),
     Column("ERROR", lambda item: item["error"], elastic=True),
 )
+
+STRAYS = (
+    Column("NAMESPACE", lambda one: one["namespace"]),
+    Column("JOB", lambda one: one["job"]),
+    Column("ATTEMPT", lambda one: one["number"]),
+    Column("EPOCH", lambda one: one["epoch"]),
+    Column("WORKERS", lambda one: f"{len(one['workers'])}/{len(one['workers']) + one['missing']}"),
+    Column("NODES", lambda one: ",".join(sorted({worker["node"] for worker in one["workers"]})), elastic=True),
+    Column("STATE", lambda one: "Restored" if one["restored"] else one["problem"] or _phases(one), elastic=True),
+)
+
+
+def _phases(one: dict[str, Any]) -> str:
+    return ",".join(sorted({worker["phase"] for worker in one["workers"]}))
 
 
 @click.group(cls=Suggesting)
@@ -53,6 +68,49 @@ def audit(since: str | None, until: str | None, actor: str | None, namespace: st
     for part in connect().stream("/admin/audit", **wanted):
         sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
+
+
+@admin.command("rebuild-from-agents")
+@click.option("--restore", "action", flag_value="restore", help="Put back jobs and attempts as agents run them.")
+@click.option("--discard", "action", flag_value="discard", help="Stop everything that is not known (after --restore).")
+@click.option("--incomplete", is_flag=True, help="With --restore: gangs of which workers are missing, too.")
+@click.option("-o", "--output", "form", type=click.Choice(("table", "json")), default="table")
+def rebuild(action: str | None, incomplete: bool, form: str) -> None:
+    """After the database was lost or restored: what do agents still run that it does not know?
+
+    Until you decide, nothing of it is stopped, and its nodes are on hold. Without an option this only reports.
+    """
+    if incomplete and action != "restore":
+        raise Failure("--incomplete goes with --restore")
+    api, path = connect(), "/admin/rebuild"
+    if action is None:
+        found = api.get(path)
+    else:
+        found = api.post(path, action=action, incomplete="true" if incomplete else "false")
+    if form == "json":
+        say(as_json(found))
+    else:
+        _tell(found, action)
+    refused = [one for one in found["attempts"] if not one["restored"]]
+    if action == "restore" and refused:
+        details = [clean(f"{one['namespace']}/{one['job']}: {one['problem']}") for one in refused]
+        raise Failure(f"{len(refused)} of {len(found['attempts'])} attempts were not restored", details=details)
+
+
+def _tell(found: dict[str, Any], action: str | None) -> None:
+    if found["attempts"]:
+        say(table(STRAYS, found["attempts"], width=terminal_width(), colour=colours()))
+    else:
+        say("agents run nothing that this database does not know")
+    if found["silent"]:
+        click.echo(f"not heard from yet: {clean(', '.join(found['silent']))}", err=True)
+    if action is not None:
+        say(
+            f"{action}: {len(found['attempts'])} attempts; "
+            + ("still on hold" if found["hold"] else "nothing is on hold")
+        )
+    if found["hold"]:
+        click.echo(clean(found["hold"]), err=True)
 
 
 @admin.group(cls=Suggesting, invoke_without_command=True)

@@ -9,13 +9,14 @@ from controller.launch.render import render
 from controller.launch.types import LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord, NodeRecord, WorkerRecord
 from controller.recovery.checkpoints import choose, redone_steps, spoiled
+from controller.scheduling.columns import takes_work
 from controller.scheduling.types import Start, WorkerPlacement
 from controller.state.writing import Writer
 from muster.launch import LaunchTemplate
 from muster.protocol import Lease
 from muster.quantity import parse_cpu, parse_duration, parse_memory
 from muster.reasons import End, Waiting
-from muster.states import AttemptPhase, JobPhase, NodePhase
+from muster.states import AttemptPhase, JobPhase
 
 BUSY_FOR = 300.0  # seconds for which a port that an agent found taken is not offered again on its host
 
@@ -157,7 +158,7 @@ def write_new_ports(
 
 
 def _usable(nodes: Sequence[NodeRecord | None]) -> bool:
-    return all(node is not None and node.phase is NodePhase.READY and not node.cordoned for node in nodes)
+    return all(node is not None and takes_work(node) for node in nodes)
 
 
 def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], str], now: float) -> AttemptRecord:
@@ -166,6 +167,7 @@ def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], st
     resume = None
     if checkpoint:
         resume = choose(w.checkpoints(job.uid), directory=checkpoint["directory"], avoid=spoiled(earlier))
+    epoch = max(job.epoch, job.epoch_floor) + 1
     last_step = max((step for attempt in earlier if (step := attempt.last_step) is not None), default=None)
     return AttemptRecord(
         uid=new_id(),
@@ -173,9 +175,9 @@ def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], st
         namespace=job.namespace,
         job_name=job.name,
         scope=start.scope,
-        number=len(earlier) + 1,
-        epoch=job.epoch + 1,
-        rendezvous=f"{job.name}-{job.epoch + 1}-{new_id()[-8:]}",
+        number=max((attempt.number for attempt in earlier), default=0) + 1,
+        epoch=epoch,
+        rendezvous=f"{job.name}-{epoch}-{new_id()[-8:]}",
         phase=AttemptPhase.PLACED,
         resume=resume,
         redone_steps=redone_steps(last_step, resume),

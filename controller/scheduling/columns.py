@@ -42,7 +42,7 @@ def empty_columns(size: int) -> Columns:
 
 
 def takes_work(node: NodeRecord) -> bool:
-    return node.phase is NodePhase.READY and not node.cordoned
+    return node.phase is NodePhase.READY and not node.cordoned and not node.held
 
 
 def free_devices(node: NodeRecord, workers: Workers) -> list[Device]:

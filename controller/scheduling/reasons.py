@@ -333,7 +333,8 @@ def _absent(scene: Scene, shape: Shape) -> Iterable[str]:
     useful = [node for node in scene.idle if slots[places[node.name]]]
     for state, names in (
         ("cordoned", [node.name for node in useful if node.cordoned]),
-        ("not reachable", [node.name for node in useful if not node.cordoned]),
+        ("on hold", [node.name for node in useful if node.held and not node.cordoned]),
+        ("not reachable", [node.name for node in useful if not node.cordoned and not node.held]),
     ):
         if names:
             yield f"{_names(names)} {'is' if len(names) == 1 else 'are'} {state}"

@@ -19,11 +19,13 @@ from controller.state.store import Store, open_store
 from controller.state.types import (
     Actor,
     AuditEntry,
+    ClusterRecord,
     LeaderLease,
     OutboxItem,
     Prediction,
     Remembered,
     StoredForecast,
+    StrayRecord,
     TokenRecord,
 )
 from controller.state.writing import Writer
@@ -32,6 +34,7 @@ __all__ = [
     "Actor",
     "AuditEntry",
     "BadValue",
+    "ClusterRecord",
     "Conflict",
     "Contended",
     "IllegalMove",
@@ -48,6 +51,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoredForecast",
+    "StrayRecord",
     "Taken",
     "TokenRecord",
     "TooOld",

@@ -34,7 +34,7 @@ from controller.state.kinds import (
     Kind,
 )
 from controller.state.statements import batches, select_by
-from controller.state.types import Remembered, TokenRecord
+from controller.state.types import ClusterRecord, Remembered, StrayRecord, TokenRecord
 from muster.evidence import Evidence
 from muster.protocol import ProgressPoint
 from muster.states import JobPhase
@@ -43,6 +43,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 _evidence = msgspec.json.Decoder(Evidence)
 _token = select(tables.tokens).where(tables.tokens.c.hash == bindparam("hash"))
+_cluster = select(tables.cluster)
+_newest = select(tables.revision.c.value)
 _remembered = select(tables.idempotency).where(tables.idempotency.c.key == bindparam("key"))
 
 
@@ -216,6 +218,22 @@ class Cluster(Records):
 
     def queue(self, name: str) -> QueueRecord | None:
         return self._one(QUEUE, name=name)
+
+    def cluster(self) -> ClusterRecord:
+        """Whose database this is. Never locked: every agent's hello reads it."""
+        return ClusterRecord(**self._connection.execute(_cluster).one()._mapping)
+
+    def newest_revision(self) -> int:
+        """As it is committed; also for a writer, which has taken none yet."""
+        return int(self._connection.execute(_newest).scalar_one())
+
+    def strays(self, node: str | None = None) -> list[StrayRecord]:
+        """By node, attempt and uid: of one node or of all."""
+        table = tables.strays
+        statement = select(table).order_by(table.c.node, table.c.attempt_uid, table.c.worker_uid)
+        if node is not None:
+            statement = statement.where(table.c.node == node)
+        return [StrayRecord(**row._mapping) for row in self._connection.execute(statement)]
 
     def token(self, hash: str) -> TokenRecord | None:  # noqa: A002
         row = self._connection.execute(_token, {"hash": hash}).first()

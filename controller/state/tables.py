@@ -39,7 +39,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.state.columns import Words, columns_of
-from controller.state.types import AuditEntry, OutboxItem, Remembered, TokenRecord
+from controller.state.types import AuditEntry, ClusterRecord, OutboxItem, Remembered, StrayRecord, TokenRecord
 from muster.states import JOB_TERMINAL, REPAIR_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 metadata = MetaData(
@@ -203,6 +203,8 @@ progress = Table(
 )
 
 tokens = _of(TokenRecord, "tokens", key=("hash",))
+cluster = _of(ClusterRecord, "cluster", CheckConstraint("id = 1", name="one_row"), key=("id",))
+strays = _of(StrayRecord, "strays", Index(None, "node"), key=("worker_uid",))
 idempotency = _of(Remembered, "idempotency", Index(None, "at"), key=("key",))
 outbox = _of(OutboxItem, "outbox", UniqueConstraint("key"), Index(None, "state", "next_at"), key=("id",))
 

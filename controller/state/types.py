@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from muster.protocol import Assignment, WorkerReport
+
 
 class LeaderLease(Struct, frozen=True):
     """Proof of leadership for `Store.write`. `holder` is unique to the process, `epoch` grows with each taking."""
@@ -19,6 +21,30 @@ class TokenRecord(Struct, frozen=True, kw_only=True):
     role: Literal["admin", "agent"]
     name: str = ""
     created_at: float = 0.0
+
+
+class ClusterRecord(Struct, frozen=True, kw_only=True):
+    """Whose database this is. `incarnation` is new whenever its history is not the one that agents have seen: made
+    afresh, or restored from a backup. While `held_since` is set the controller decides nothing."""
+
+    id: int = 1
+    incarnation: str = ""
+    held_since: float | None = None
+    held_why: str = ""
+
+
+class StrayRecord(Struct, frozen=True, kw_only=True):
+    """A worker that a node says it has, of an attempt that this database does not know. `assignment` is what its agent
+    was once told, None when the agent is too old to say. `discarded`: an operator wants it stopped."""
+
+    worker_uid: str
+    node: str
+    attempt_uid: str
+    epoch: int
+    report: WorkerReport
+    assignment: Assignment | None = None
+    discarded: bool = False
+    seen_at: float = 0.0
 
 
 class Remembered(Struct, frozen=True, kw_only=True):

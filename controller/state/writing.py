@@ -19,6 +19,7 @@ from controller.state import tables
 from controller.state.beside import beside
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
+from controller.state.holds import HoldWriter
 from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, QUEUE, REPAIR, WORKER
 from controller.state.promises import PromiseWriter
 from controller.state.statements import insert_or
@@ -203,5 +204,5 @@ class ClusterWriter(Transaction):
         self._buffer.delete(QUEUE, record)
 
 
-class Writer(JobWriter, WorkerWriter, ClusterWriter, FactWriter, PromiseWriter):
+class Writer(JobWriter, WorkerWriter, ClusterWriter, FactWriter, PromiseWriter, HoldWriter):
     """Everything that one transaction may do."""

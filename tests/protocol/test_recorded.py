@@ -71,7 +71,7 @@ def test_a_frame_that_is_not_understood_is_a_value_error(text: str, decode: Any)
 
 def test_every_kind_of_frame_is_recorded_for_every_version_that_is_spoken() -> None:
     kinds = {
-        "up": {protocol.Hello, protocol.Renew, protocol.Report, protocol.LogChunk},
+        "up": {protocol.Hello, protocol.Renew, protocol.Report, protocol.LogChunk, protocol.Stock},
         "down": set(protocol.Down.__args__),
     }
     for version in range(PROTOCOL_OLDEST, PROTOCOL + 1):
