@@ -14,7 +14,8 @@ NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
 class AgentConfig(Struct, frozen=True, kw_only=True):
     """`cpu_milli` in thousandths of a core and `memory` in bytes override what the machine has. `virtual_boot` is a
-    suffix of the boot id, by which a virtual node can be rebooted."""
+    suffix of the boot id, by which a virtual node can be rebooted. `health`: auto (virtual devices: only they), all,
+    off. `kernel_log`: auto, kmsg, journal, dmesg, none, or a file's path. `plugins`: folder of a site's own checks."""
 
     server: str
     token_file: Path
@@ -26,6 +27,10 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     cpu_milli: int | None = None
     memory: int | None = None
     virtual_boot: str = ""
+    health: str = "auto"
+    kernel_log: str = "auto"
+    expected_devices: int | None = None
+    plugins: str = ""
     log_level: str = "info"
 
     @property
@@ -48,6 +53,15 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
     labels = _labels(env.get("MUSTER_NODE_LABELS", ""), wrong)
     cpu = _quantity(env, "MUSTER_NODE_CPU", parse_cpu, wrong)
     memory = _quantity(env, "MUSTER_NODE_MEMORY", parse_memory, wrong)
+    devices = _devices(env, wrong)
+    health, kernel_log = env.get("MUSTER_HEALTH") or "auto", env.get("MUSTER_KERNEL_LOG") or "auto"
+    if health not in ("auto", "all", "off"):
+        wrong.append(f"MUSTER_HEALTH: expected auto, all or off, found {health!r}")
+    if kernel_log not in ("auto", "kmsg", "journal", "dmesg", "none") and "/" not in kernel_log:
+        wrong.append(f"MUSTER_KERNEL_LOG: expected auto, kmsg, journal, dmesg, none or a path, found {kernel_log!r}")
+    expected = env.get("MUSTER_EXPECTED_DEVICES", "")
+    if expected and not expected.isdigit():
+        wrong.append(f"MUSTER_EXPECTED_DEVICES: expected a number, found {expected!r}")
     if wrong:
         raise ValueError("; ".join(wrong))
     return AgentConfig(
@@ -56,13 +70,28 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
         node=needed["MUSTER_NODE"],
         directory=Path(needed["MUSTER_AGENT_DIR"]).absolute(),
         address=env.get("MUSTER_NODE_ADDRESS") or "127.0.0.1",
-        virtual_devices=env.get("MUSTER_VIRTUAL_DEVICES", ""),
+        virtual_devices=devices,
         labels=labels,
         cpu_milli=cpu,
         memory=memory,
         virtual_boot=env.get("MUSTER_VIRTUAL_BOOT", ""),
+        health=health,
+        kernel_log=kernel_log,
+        expected_devices=int(expected) if expected else None,
+        plugins=env.get("MUSTER_HEALTH_PLUGINS", "/etc/muster/health.d"),
         log_level=env.get("MUSTER_LOG_LEVEL", "info"),
     )
+
+
+def _devices(env: Mapping[str, str], wrong: list[str]) -> str:
+    """Of MUSTER_DEVICES (`auto`, or `virtual:h100:8`) and MUSTER_VIRTUAL_DEVICES, the older word for the second."""
+    wanted, older = env.get("MUSTER_DEVICES", ""), env.get("MUSTER_VIRTUAL_DEVICES", "")
+    if wanted in ("", "auto"):
+        return older if not wanted else ""
+    kind, _, rest = wanted.partition(":")
+    if kind != "virtual" or not rest:
+        wrong.append(f"MUSTER_DEVICES: expected auto or virtual:TYPE:COUNT such as virtual:h100:8, found {wanted!r}")
+    return rest
 
 
 def _labels(text: str, wrong: list[str]) -> dict[str, str]:

@@ -65,6 +65,7 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
         sys.stderr.write(f"muster-agent: {error}\n")
         return 2
     node.adopt()
+    health = asyncio.create_task(node.health.run())
     sync = asyncio.create_task(Sync(config, node, clock=clock, randomness=random.Random()).run())
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, sync.cancel)
@@ -73,6 +74,7 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
         await sync
         return 0
     finally:
+        health.cancel()
         await node.close()
         log.info("agent of node %s ends; ranks go on", config.node)
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from agents.config import AgentConfig
+from agents.health.monitor import Monitor
 from agents.runtime import diary, prepare
 from agents.runtime.children import Children
 from agents.runtime.decide import Wanted
@@ -74,6 +75,16 @@ class Node:
         self._seq = int(clock.boottime() * 1000)  # grows over restarts of the agent within one boot
         self.generation = 0
         self.changed, self.started, self._leased = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.health = Monitor(
+            config,
+            inventory,
+            boot_id,
+            clock=clock,
+            children=children,
+            held=self._held,
+            witness=self._witness,
+            changed=self.changed.set,
+        )
         self._around = Surroundings(
             name=config.node,
             archive=config.directory / "diaries",
@@ -129,6 +140,7 @@ class Node:
         for uid, worker in self._workers.items():
             if uid not in listed:
                 worker.want(Wanted(desired=""))
+        self.health.do(desired.tasks)
         self.generation = desired.generation
 
     def _take(self, assignment: Assignment) -> None:
@@ -205,12 +217,14 @@ class Node:
     # -- what there is to tell -----------------------------------------------------------------------
 
     def hello(self) -> Hello:
+        inventory, conditions = self.health.greeted()
         return Hello(
             v=PROTOCOL,
             node=self._config.node,
             boot_id=self._boot_id,
             agent_version=VERSION,
-            inventory=self._inventory,
+            inventory=inventory,
+            conditions=conditions,
             observed=self.generation,
             workers=tuple(worker.report for worker in self._workers.values()),
             cluster=self._cluster,
@@ -234,7 +248,8 @@ class Node:
         if self._outstanding is not None:
             return self._outstanding[0]
         telling = [worker for worker in self._workers.values() if worker.telling.pending()]
-        if not telling and not self._refusals:
+        health = self.health.pending()
+        if not telling and not self._refusals and not health:
             return None
         versions: dict[str, int] = {}
         evidence: list[Evidence] = []
@@ -250,19 +265,29 @@ class Node:
                 checkpoints[attempt] = news.stock
         self._seq += 1
         reports = (*(worker.report for worker in telling), *self._refusals.values())
+        inventory, conditions, results = self.health.news() if health else (None, None, ())
         report = Report(
-            seq=self._seq, workers=reports, evidence=tuple(evidence), progress=progress, checkpoints=checkpoints
+            seq=self._seq,
+            workers=reports,
+            evidence=tuple(evidence),
+            progress=progress,
+            checkpoints=checkpoints,
+            inventory=inventory,
+            conditions=conditions,
+            results=results,
         )
         self._outstanding = (report, versions)
         return report
 
     def pending(self) -> bool:
-        return bool(self._refusals) or any(worker.telling.pending() for worker in self._workers.values())
+        if self._refusals or self.health.pending():
+            return True
+        return any(worker.telling.pending() for worker in self._workers.values())
 
     def urgent(self) -> bool:
         """Whether there is more to tell than progress."""
         urgent = any(worker.telling.urgent() for worker in self._workers.values())
-        return urgent or bool(self._refusals) or self._outstanding is not None
+        return urgent or bool(self._refusals) or self._outstanding is not None or self.health.pending()
 
     def acked(self, seq: int) -> bool:
         """The report `seq` is committed."""
@@ -270,6 +295,7 @@ class Node:
             return False
         report, versions = self._outstanding
         self._outstanding = None
+        self.health.told(report.inventory, report.conditions, report.results)
         for told in report.workers:
             if told.worker_uid not in versions:
                 self._refusals.pop(told.worker_uid, None)
@@ -311,6 +337,21 @@ class Node:
         if not busy:
             self.started.clear()
         return busy
+
+    def _held(self) -> dict[int, str]:
+        """Device to the uid of the worker that has it."""
+        return {
+            device: uid
+            for uid, worker in self._workers.items()
+            if not worker.telling.concluded
+            for device in worker.assignment.devices
+        }
+
+    def _witness(self, sight: Evidence) -> None:
+        """What befalls a device is evidence for the worker that has it, what befalls the node for all."""
+        for worker in self._workers.values():
+            if worker.history.went and (sight.device is None or sight.device in worker.assignment.devices):
+                worker.telling.witness(sight)
 
     async def close(self) -> None:
         """The agent ends; its shims and their ranks go on."""

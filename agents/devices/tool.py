@@ -13,10 +13,12 @@ from muster.plaintext import LIMIT
 
 
 class Answer(NamedTuple):
-    """`problem` is None when the tool ended by itself with something to read."""
+    """`problem` is None when the tool ended by itself with something to read. `status` is None when it did not end by
+    itself."""
 
     output: bytes
     problem: str | None
+    status: int | None = None
 
 
 def ask(command: Sequence[str], timeout: float) -> Answer | None:
@@ -37,12 +39,14 @@ def ask(command: Sequence[str], timeout: float) -> Answer | None:
             )
         except OSError as error:
             return Answer(b"", f"{name}: {error.strerror}")
-        problem = _wait(process, name, timeout)
+        hung = _wait(process, name, timeout)
         file.seek(0)
         output = file.read(LIMIT + 1)
-    if problem is None and process.returncode and not output.strip():
-        problem = f"{name}: ended with status {process.returncode} and said nothing"
-    return Answer(output, problem)
+    if hung is not None:
+        return Answer(output, hung)
+    silent = process.returncode and not output.strip()
+    problem = f"{name}: ended with status {process.returncode} and said nothing" if silent else None
+    return Answer(output, problem, process.returncode)
 
 
 def _wait(process: subprocess.Popen[bytes], name: str, timeout: float) -> str | None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from agents.runtime.children import Children
@@ -151,6 +152,12 @@ class Telling:
         news = News(tuple(self._evidence), tuple(self._points), self._stock)
         self._evidence, self._points, self._stock = [], [], None
         return news
+
+    def witness(self, sight: Evidence) -> None:
+        """Something befell the node or a device of this worker."""
+        mine = {"attempt": self.assignment.attempt, "role": self.assignment.role, "worker": self.assignment.index}
+        self._evidence.append(msgspec.structs.replace(sight, node=self._node, **mine))
+        self._on_news()
 
     # ------------------------------------------------------------------------------------------------
 

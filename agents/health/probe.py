@@ -1,0 +1,92 @@
+"""Looks at the machine and runs the checks that are due, in a process of its own: `probe.py REQUEST.json`.
+
+The answer is JSON lines on standard output: first what is seen (when asked for), then what each check gave. A check that
+does not end in time is said so; what hangs goes with this process.
+"""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from queue import Empty, Queue
+
+import msgspec
+
+from agents.devices import live
+from agents.devices.known import Known, settle
+from agents.health.check import Check, Memory, Outcome, Scene
+from agents.health.checks.registry import BY_NAME
+from muster.inspection import Inspection
+
+
+class Request(msgspec.Struct, kw_only=True):
+    checks: tuple[str, ...] = ()
+    look: bool = True
+    timeout: float = live.TIMEOUT
+    now: float = 0.0
+    known: tuple[Known, ...] = ()
+    expected: int | None = None
+    held: tuple[int, ...] = ()
+    folder: str = "/"
+    plugins: str = ""
+    memory: dict[str, Memory] = {}
+
+
+class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One line of the answer: what is seen, with all devices that are known now; or what a check gave."""
+
+    seen: Inspection | None = None
+    known: tuple[Known, ...] = ()
+    outcome: Outcome | None = None
+
+
+def main(path: str) -> None:
+    request = msgspec.json.decode(Path(path).read_bytes(), type=Request)
+    found = live.inspect(request.timeout) if request.look else Inspection()
+    known = settle(found, request.known) if request.look else request.known
+    if request.look:
+        _tell(Answer(seen=found, known=known))
+    scene = Scene(
+        now=request.now, found=found, known=known, expected=request.expected, held=request.held,
+        folder=request.folder, plugins=request.plugins,
+    )  # fmt: skip
+    for outcome in run([BY_NAME[name] for name in request.checks if name in BY_NAME], scene, request.memory):
+        _tell(Answer(outcome=outcome))
+    sys.stdout.flush()
+    os._exit(0)  # threads that hang are not waited for
+
+
+def run(checks: list[Check], scene: Scene, memory: dict[str, Memory]) -> list[Outcome]:
+    """All at once, each in a thread with its own time limit."""
+    done: Queue[Outcome] = Queue()
+    began = time.monotonic()
+    for check in checks:
+        threading.Thread(target=_one, args=(check, scene, memory.get(check.name, {}), done), daemon=True).start()
+    outcomes: dict[str, Outcome] = {}
+    waiting = {check.name: began + check.timeout for check in checks}
+    while waiting:
+        try:
+            outcome = done.get(timeout=max(0.01, min(waiting.values()) - time.monotonic()))
+            outcomes[outcome.check] = outcome
+            waiting.pop(outcome.check, None)
+        except Empty:
+            for name in [name for name, until in waiting.items() if time.monotonic() >= until]:
+                del waiting[name]
+                trouble = f"did not end within {BY_NAME[name].timeout:g} s"
+                outcomes[name] = Outcome(check=name, memory=memory.get(name, {}), trouble=trouble)
+    return [outcomes[check.name] for check in checks]
+
+
+def _one(check: Check, scene: Scene, memory: Memory, done: "Queue[Outcome]") -> None:
+    before = dict(memory)
+    try:
+        found = check.run(scene, memory)
+        done.put(Outcome(check=check.name, conditions=tuple(found), memory=memory))
+    except Exception as error:  # one check that fails says so and spoils no other
+        done.put(Outcome(check=check.name, memory=before, trouble=f"{type(error).__name__}: {error}"[:300]))
+
+
+def _tell(what: Answer) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+    sys.stdout.buffer.flush()
