@@ -14,6 +14,7 @@ from controller.records import (
     JobRecord,
     MeasurementRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     Record,
     RepairRecord,
@@ -77,6 +78,7 @@ def _views(r: Reading, kind: Any, found: list[Any]) -> Sequence[Any]:
     plain: dict[Any, Any] = {
         WorkerRecord: wire.worker,
         CheckpointRecord: wire.checkpoint,
+        ProgramRecord: wire.program,
         IncidentRecord: wire.incident,
         EventRecord: wire.event,
         RepairRecord: node_wire.repair,

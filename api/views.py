@@ -217,6 +217,15 @@ class CheckpointView(TypedDict):
     createdAt: str | None
 
 
+class ProgramView(TypedDict):
+    """A program whose runs time-sharing has learned from."""
+
+    uid: str
+    namespace: str
+    name: str
+    runs: int
+
+
 class IncidentView(TypedDict):
     uid: str
     namespace: str

@@ -23,6 +23,7 @@ from api.views import (
     NodeView,
     OutboxView,
     PlacedView,
+    ProgramView,
     ProgressView,
     QueueView,
     SelfView,
@@ -39,6 +40,7 @@ from controller.records import (
     JobRecord,
     LeaseRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     ResumePoint,
     Verdict,
@@ -255,6 +257,10 @@ def checkpoint(record: CheckpointRecord) -> CheckpointView:
         "attempt": record.attempt_uid,
         "createdAt": iso(record.created_at),
     }
+
+
+def program(record: ProgramRecord) -> ProgramView:
+    return {"uid": record.uid, "namespace": record.namespace, "name": record.name, "runs": record.runs}
 
 
 def incident(record: IncidentRecord) -> IncidentView:

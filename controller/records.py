@@ -90,6 +90,8 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     queued_at: float = 0.0
     """Its place in the queue: kept through requeues, new only after its user resumed it."""
     recovering_since: float | None = None
+    attained: float = 0.0
+    """Service of its attempts that are over, in device-seconds."""
     started_at: float | None = None
     finished_at: float | None = None
     revision: int = 0
@@ -303,6 +305,18 @@ class QueueRecord(Struct, frozen=True, kw_only=True, gc=False):
     revision: int = 0
 
 
+class ProgramRecord(Struct, frozen=True, kw_only=True):
+    """What past runs of one program of a namespace needed: `sizes` are the device-seconds of completed runs, ascending,
+    a bounded number of all `runs`."""
+
+    uid: str
+    namespace: str
+    name: str
+    sizes: tuple[float, ...] = ()
+    runs: int = 0
+    revision: int = 0
+
+
 class CheckpointRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One checkpoint of a job as last seen by an agent. `epoch` is the attempt that reported it."""
 
@@ -358,6 +372,7 @@ Record = (
     | WorkerRecord
     | NodeRecord
     | QueueRecord
+    | ProgramRecord
     | CheckpointRecord
     | IncidentRecord
     | EventRecord

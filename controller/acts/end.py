@@ -9,6 +9,7 @@ from controller.recovery.checkpoints import choose, redone_steps
 from controller.recovery.decide import decide
 from controller.recovery.outcome import Outcome, outcome
 from controller.recovery.types import FailureCase
+from controller.scheduling.discipline.programs import learned, program_of, service, uid_of
 from controller.state.writing import Writer
 from muster.evidence import Source
 from muster.reasons import ENDS, Budget, End, Held
@@ -34,11 +35,17 @@ def write_end(
         _end_by_verdict(w, job, attempt, workers, now=now, new_id=new_id)
     else:
         ran_from = min((worker.running_at for worker in workers if worker.running_at is not None), default=None)
-        _end_on_purpose(w, job, attempt, reason, now, ran_from)
+        _end_on_purpose(w, job, attempt, workers, reason, now, ran_from)
 
 
 def _end_on_purpose(
-    w: Writer, job: JobRecord, attempt: AttemptRecord, reason: End, now: float, ran_from: float | None
+    w: Writer,
+    job: JobRecord,
+    attempt: AttemptRecord,
+    workers: Sequence[WorkerRecord],
+    reason: End,
+    now: float,
+    ran_from: float | None,
 ) -> None:
     """Success, and every stop that somebody asked for. No verdict is needed and no budget is touched."""
     progressed = attempt.last_step is not None and (job.best_step is None or attempt.last_step > job.best_step)
@@ -51,6 +58,7 @@ def _end_on_purpose(
         decided_at=now,
         running_at=attempt.running_at or ran_from,
     )
+    attained = _learn(w, job, attempt, workers, target, now)
     finished = now if target in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED) else None
     job = w.move_job(
         job.uid,
@@ -60,6 +68,7 @@ def _end_on_purpose(
         attempt_uid=None,
         restart_requested=False,
         best_step=_best(job, attempt),
+        attained=attained,
         started_at=job.started_at or ran_from,
         finished_at=finished,
     )
@@ -140,11 +149,18 @@ def _end_by_verdict(
     )
     if follows.end is not End.SUCCEEDED:
         w.insert_incident(incident)
-    _job_goes_on(w, job, attempt, verdict, follows, now)
+    attained = _learn(w, job, attempt, workers, follows.next, now)
+    _job_goes_on(w, job, attempt, verdict, follows, attained, now)
 
 
 def _job_goes_on(
-    w: Writer, job: JobRecord, attempt: AttemptRecord, verdict: Verdict, follows: Outcome, now: float
+    w: Writer,
+    job: JobRecord,
+    attempt: AttemptRecord,
+    verdict: Verdict,
+    follows: Outcome,
+    attained: float,
+    now: float,
 ) -> None:
     finished = now if follows.next in JOB_TERMINAL else None
     progressed = _best(job, attempt) != job.best_step
@@ -160,6 +176,7 @@ def _job_goes_on(
         no_progress=0 if progressed else job.no_progress + 1,
         last_failure=verdict.fingerprint,
         restarts=job.restarts + counts,
+        attained=attained,
         preferred=follows.preferred,
         excluded=follows.excluded,
         finished_at=finished,
@@ -195,6 +212,19 @@ def _cost(attempt: AttemptRecord, failed_at: float | None, now: float) -> dict[s
     """Seconds: from the failure to its detection, to the last confirmed death and the verdict."""
     detected = attempt.detected_at or now
     return {"detect": max(0.0, detected - (failed_at or detected)), "stop": max(0.0, now - detected)}
+
+
+def _learn(
+    w: Writer, job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], target: JobPhase, now: float
+) -> float:
+    """The service that the job has had by now; of a job that has succeeded it is kept under its program's name."""
+    devices = sum(len(worker.devices) for worker in workers)
+    attained = job.attained + service(job.spec, len(workers), devices, now - attempt.placed_at)
+    if target is JobPhase.SUCCEEDED:
+        record = learned(w.program(uid_of(job.namespace, program_of(job))), job, attained)
+        if record is not None:
+            w.put_program(record)
+    return attained
 
 
 def _best(job: JobRecord, attempt: AttemptRecord) -> int | None:

@@ -21,6 +21,7 @@ from controller.records import (
     CheckpointRecord,
     JobRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     Record,
     WorkerRecord,
@@ -75,6 +76,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     """Live jobs that may run with fewer workers than they wish."""
     stamps: Ints
     stock: Stock
+    programs: Mapping[str, ProgramRecord] = {}
+    """What past runs needed, by uid."""
 
     def requests(self) -> list[GangRequest]:
         """The gangs that wait for a placement, in the order in which they are served. A job of which anything
@@ -98,9 +101,22 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             *self.attempts.values(),
             *living,
             *self.saved.values(),
+            *self.programs.values(),
         ]
         cold = build(records, revision=self.revision, levels=self.level_names)
-        tables = ("nodes", "queues", "jobs", "asks", "gangs", "attempts", "homes", "workers", "carded", "saved")
+        tables = (
+            "nodes",
+            "queues",
+            "jobs",
+            "asks",
+            "gangs",
+            "attempts",
+            "homes",
+            "workers",
+            "carded",
+            "saved",
+            "programs",
+        )
         for table in (*tables, "busy", "priorities", "elastic"):
             assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
         assert cold.requests() == self.requests(), "the order of service differs from a cold build"
@@ -172,6 +188,7 @@ class _Draft:
         self.busy, self.priorities = _Table(index.busy), _Table(index.priorities)
         self.saved = _Table(index.saved)
         self.elastic = index.elastic
+        self.programs = index.programs  # copied when one changes
         self.moved = False  # nodes have come, gone or changed their place in the fabric
         self.changed: set[str] = set()  # nodes whose own record changed
         self.stirred: set[str] = set()  # nodes whose workers changed
@@ -190,6 +207,8 @@ class _Draft:
                 self._node(record)
             case QueueRecord():
                 _keep(self.queues, record.name, record)
+            case ProgramRecord():
+                self.programs = {**self.programs, record.uid: record}
             case CheckpointRecord():
                 self._checkpoint(record)
             case _:
@@ -210,6 +229,8 @@ class _Draft:
                 self._vacate(uid)
             case "Node":
                 self.moved |= _drop(self.nodes, uid)
+            case "Program":
+                self.programs = {known: one for known, one in self.programs.items() if known != uid}
             case "Queue":
                 _drop(self.queues, uid)
 
@@ -330,6 +351,7 @@ class _Draft:
             stamps=stamps,
             stock=before.stock,
             saved=self._saved(),
+            programs=self.programs,
         )
 
     def _saved(self) -> Mapping[str, CheckpointRecord]:

@@ -55,7 +55,7 @@ class Reader(Reading, Books, Tallies):
 
     def snapshot(self) -> tuple[int, list[Record]]:
         """The revision and all that lives: nodes, queues, jobs that are not finished or still have a live attempt, their
-        complete checkpoints, live attempts with all their workers, and other workers that are not terminal."""
+        complete checkpoints, what past runs of programs needed, live attempts with all their workers, and other workers that are not terminal."""
         live = select(tables.attempts.c.uid).where(tables.LIVE_ATTEMPT)
         busy = select(tables.attempts.c.job_uid).where(tables.LIVE_ATTEMPT)
         jobs = select(*JOB.columns).where(tables.FINISHED_JOB, tables.jobs.c.uid.in_(busy))
@@ -68,6 +68,7 @@ class Reader(Reading, Books, Tallies):
         return revision, [
             *self.nodes(),
             *self.queues(),
+            *self.programs(),
             *self.jobs(live_only=True),
             *self._read(JOB, jobs.order_by(tables.jobs.c.uid)),
             *self._read(CHECKPOINT, saved.order_by(tables.checkpoints.c.uid)),

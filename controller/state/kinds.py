@@ -17,6 +17,7 @@ from controller.records import (
     JobRecord,
     MeasurementRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     Record,
     RepairRecord,
@@ -63,6 +64,7 @@ ATTEMPT = Kind("Attempt", AttemptRecord, tables.attempts, lambda one: one.job_na
 WORKER = Kind("Worker", WorkerRecord, tables.workers, lambda one: f"{one.role}-{one.index}", moves=states.WORKER_MOVES)
 NODE = Kind("Node", NodeRecord, tables.nodes, lambda node: node.name, key="name", moves=states.NODE_MOVES)
 QUEUE = Kind("Queue", QueueRecord, tables.queues, lambda queue: queue.name, key="name")
+PROGRAM = Kind("Program", ProgramRecord, tables.programs, lambda one: one.name)
 CHECKPOINT = Kind("Checkpoint", CheckpointRecord, tables.checkpoints, lambda one: one.path)
 INCIDENT = Kind("Incident", IncidentRecord, tables.incidents, lambda one: one.job_name)
 EVENT = Kind("Event", EventRecord, tables.events, lambda event: event.name)
@@ -70,7 +72,8 @@ REPAIR = Kind("Repair", RepairRecord, tables.repairs, lambda one: one.node, move
 MEASUREMENT = Kind("Measurement", MeasurementRecord, tables.measurements, lambda one: one.node)
 
 KINDS: dict[str, Kind[Any]] = {
-    kind.name: kind for kind in (JOB, ATTEMPT, WORKER, NODE, QUEUE, CHECKPOINT, INCIDENT, EVENT, REPAIR, MEASUREMENT)
+    kind.name: kind
+    for kind in (JOB, ATTEMPT, WORKER, NODE, QUEUE, PROGRAM, CHECKPOINT, INCIDENT, EVENT, REPAIR, MEASUREMENT)
 }
 
 

@@ -15,6 +15,7 @@ from controller.records import (
     LeaseRecord,
     MeasurementRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     RepairRecord,
     WorkerRecord,
@@ -28,6 +29,7 @@ from controller.state.kinds import (
     JOB,
     MEASUREMENT,
     NODE,
+    PROGRAM,
     QUEUE,
     REPAIR,
     WORKER,
@@ -234,6 +236,12 @@ class Cluster(Records):
         if node is not None:
             statement = statement.where(table.c.node == node)
         return [StrayRecord(**row._mapping) for row in self._connection.execute(statement)]
+
+    def program(self, uid: str) -> ProgramRecord | None:
+        return self._one(PROGRAM, uid=uid)
+
+    def programs(self) -> list[ProgramRecord]:
+        return self._all(PROGRAM, ("uid",))
 
     def token(self, hash: str) -> TokenRecord | None:  # noqa: A002
         row = self._connection.execute(_token, {"hash": hash}).first()

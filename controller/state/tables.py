@@ -34,6 +34,7 @@ from controller.records import (
     LeaseRecord,
     MeasurementRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     RepairRecord,
     WorkerRecord,
@@ -120,6 +121,7 @@ workers = _of(
 )
 
 nodes = _of(NodeRecord, "nodes", UniqueConstraint("uid"), key=("name",))
+programs = _of(ProgramRecord, "programs")
 queues = _of(QueueRecord, "queues", UniqueConstraint("uid"), key=("name",))
 
 checkpoints = _of(

@@ -11,6 +11,7 @@ from controller.records import (
     JobRecord,
     MeasurementRecord,
     NodeRecord,
+    ProgramRecord,
     QueueRecord,
     RepairRecord,
     WorkerRecord,
@@ -20,7 +21,7 @@ from controller.state.beside import beside
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
 from controller.state.holds import HoldWriter
-from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, QUEUE, REPAIR, WORKER
+from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, PROGRAM, QUEUE, REPAIR, WORKER
 from controller.state.promises import PromiseWriter
 from controller.state.statements import insert_or
 from controller.state.transaction import Transaction
@@ -195,6 +196,13 @@ class ClusterWriter(Transaction):
             self._insert(QUEUE, [record], f"queue {record.name} was made by someone else just now")
             return record
         return self._replace(QUEUE, replace(record, uid=found.uid, created_at=found.created_at))
+
+    def put_program(self, record: ProgramRecord) -> ProgramRecord:
+        """Insert or replace by uid."""
+        if self.program(record.uid) is None:
+            self._insert(PROGRAM, [record], f"program {record.uid} was noted by someone else just now")
+            return record
+        return self._replace(PROGRAM, record)
 
     def delete_queue(self, name: str) -> None:
         record = self.queue(name)
