@@ -43,9 +43,10 @@ DATED = 8
 """Blocked gangs for which a date is looked for in one plan."""
 
 
-def plan(index: ClusterIndex, now: float) -> Plan:
-    """What starts now, and why the rest waits, in the order of service. `now` is UTC seconds."""
-    return _Planner(index, now).run() if index.asks else Plan(alerts=alerts(index))
+def plan(index: ClusterIndex, now: float, *, reasons: bool = True) -> Plan:
+    """What starts now, and why the rest waits (unless nobody asks for `reasons`), in the order of service. `now` is UTC
+    seconds."""
+    return _Planner(index, now).run(reasons) if index.asks else Plan(alerts=alerts(index))
 
 
 def fits_empty(index: ClusterIndex, request: GangRequest) -> Wait | None:
@@ -77,14 +78,14 @@ class _Planner:
         self.dated = 0
         self.charges: dict[str, int] = {}
 
-    def run(self) -> Plan:
+    def run(self, reasons: bool) -> Plan:
         bind(self.cycle)
         for asked in self._turns():
             self._serve(asked)
         growths = grow(self.cycle) if self.index.elastic else ()
         return Plan(
             groups=tuple(self.groups),
-            waits=self.why.all(self.waiting),
+            waits=self.why.all(self.waiting) if reasons else (),
             evictions=tuple(self.evictions),
             migrations=tuple(self.migrations),
             growths=growths,
