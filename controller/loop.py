@@ -99,6 +99,11 @@ class Loop:
         self._outbox(self._clock.now())  # 6. side effects that are due
         self._remind_executor()  # 7. what it could not do the first time
 
+    @property
+    def waits(self) -> bool:
+        """Whether any job waits to start."""
+        return bool(self._index.gangs)
+
     # -- the steps -----------------------------------------------------------------------------------
 
     def _absorb(self) -> None:

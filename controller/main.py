@@ -13,6 +13,7 @@ from types import FrameType
 import structlog
 
 from controller import logs
+from controller.companion import Companion
 from controller.executors.agents import AgentsExecutor
 from controller.executors.base import Executor
 from controller.loop import Loop
@@ -43,6 +44,7 @@ class Controller:
         self._drift = 0.0
         self.pulse = Pulse(clock)
         self._export = exporter("muster-controller")
+        self._forecaster = Companion("controller.forecaster", clock)
         self.stop = threading.Event()
 
     def run(self) -> None:
@@ -53,6 +55,7 @@ class Controller:
                 log.warning("the database does not answer; standing by", error=str(error))
                 self.pulse.beat("cut off")
                 self.stop.wait(OUTAGE_PAUSE)
+        self._forecaster.end()
 
     def _serve(self) -> None:
         """With a working database: campaign and lead, again and again."""
@@ -64,6 +67,8 @@ class Controller:
                 lease = election.campaign()
                 self.pulse.beat("standby")
                 if lease is None:
+                    with store.read() as r:
+                        self._forecaster.wanted(r.waits(), "standby")
                     self.stop.wait(min(1.0, self._settings.leader_lease / 5))
                     continue
                 log.info("leading", epoch=lease.epoch)
@@ -93,6 +98,7 @@ class Controller:
                         raise LeadershipLost(f"epoch {lease.epoch} is over")
                     renew_at = self._clock.boottime() + self._settings.leader_lease / 4
                 loop.cycle()
+                self._forecaster.wanted(loop.waits, "leader")
                 if self._clock.boottime() >= tidy_at:
                     self._tidy(store)
                     tidy_at = self._clock.boottime() + HOUSEKEEPING

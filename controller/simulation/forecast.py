@@ -8,10 +8,8 @@ together, compared with how far away they are, are taken together: a start in an
 
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
-from controller.records import AttemptRecord, JobRecord
-from controller.scheduling.index import ClusterIndex
+from controller.records import AttemptRecord, Change, JobRecord
+from controller.scheduling.index import ClusterIndex, apply
 from controller.scheduling.types import GangRequest
 from controller.simulation.future import Future
 from controller.simulation.spans import Expected, History
@@ -122,13 +120,8 @@ class _Run:
 def _only(index: ClusterIndex, ahead: Sequence[GangRequest]) -> ClusterIndex:
     """The index without the jobs that wait behind these."""
     kept = {request.job_uid for request in ahead}
-    waiting = {request.job_uid for request in index.requests()} - kept
-    return replace(
-        index,
-        gangs={uid: gang for uid, gang in index.gangs.items() if uid not in waiting},
-        asks={uid: ask for uid, ask in index.asks.items() if uid not in waiting},
-        jobs={uid: job for uid, job in index.jobs.items() if uid not in waiting},
-    )
+    behind = (request.job_uid for request in index.requests() if request.job_uid not in kept)
+    return apply(index, [Change(revision=index.revision, kind="Job", uid=uid, op="delete") for uid in behind])
 
 
 def _bounds(index: ClusterIndex, run: _Run, rest: Iterable[GangRequest], after: float) -> Iterable[Eta]:

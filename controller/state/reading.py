@@ -124,6 +124,17 @@ class Jobs(Records):
             statement = statement.where(tuple_(jobs.c.namespace, jobs.c.name, jobs.c.uid) > tuple_(*after))
         return self._read(JOB, statement if limit is None else statement.limit(limit))
 
+    def waits(self) -> bool:
+        """Whether any job waits to start."""
+        waiting = tables.jobs.c.phase.in_(sorted((JobPhase.QUEUED, JobPhase.RECOVERING)))
+        return self._connection.execute(select(tables.jobs.c.uid).where(waiting).limit(1)).first() is not None
+
+    def succeeded(self, limit: int) -> list[JobRecord]:
+        """The newest jobs that ended well, the newest first."""
+        ended = tables.jobs.c.finished_at
+        statement = select(*JOB.columns).where(tables.jobs.c.phase == JobPhase.SUCCEEDED)
+        return self._read(JOB, statement.order_by(ended.desc(), tables.jobs.c.uid).limit(limit))
+
     def _has_label(self, column: Any, key: str, value: str) -> Any:
         """In compact JSON a member stands behind `{` or `,`, and an unescaped quote never stands inside a string."""
         member = f"{msgspec.json.encode(key).decode()}:{msgspec.json.encode(value).decode()}"
