@@ -7,7 +7,8 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,19 @@ class Cluster:
                 for name, process in self.processes.items():
                     if process.poll() is not None and not self._ending.is_set():
                         self._start(name)
+
+    @contextmanager
+    def down(self, *names: str) -> Iterator[None]:
+        """These are killed, and started again only afterwards."""
+        with self._lock:
+            for name in names:
+                self.signal(name, signal.SIGKILL)
+                self.processes[name].wait(30)
+            yield
+
+    def servers(self) -> list[str]:
+        """Everything that has the database open."""
+        return [name for name in self.parts if name.startswith(("api", "controller", "worker"))]
 
     def client(self, index: int = 0) -> Client:
         token = self.layout.token.read_text().strip()
