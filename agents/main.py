@@ -20,6 +20,7 @@ from agents.devices import host, inventory
 from agents.node import Node
 from agents.runtime.children import Children
 from agents.sync import Sync
+from agents.talk.sessions import Sessions
 from muster.clock import SystemClock
 from muster.protocol import Inventory
 
@@ -66,7 +67,8 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
         return 2
     node.adopt()
     health = asyncio.create_task(node.health.run())
-    sync = asyncio.create_task(Sync(config, node, clock=clock, randomness=random.Random()).run())
+    sessions = Sessions(config, node.worker)
+    sync = asyncio.create_task(Sync(config, node, sessions, clock=clock, randomness=random.Random()).run())
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, sync.cancel)
     log.info("agent of node %s with %d devices in %s", config.node, len(have.devices), config.directory)
@@ -75,6 +77,7 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
         return 0
     finally:
         health.cancel()
+        await sessions.close()
         await node.close()
         log.info("agent of node %s ends; ranks go on", config.node)
 

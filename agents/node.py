@@ -303,6 +303,9 @@ class Node:
                 worker.acknowledged(told, versions[worker.uid])
         return True
 
+    def worker(self, uid: str) -> Worker | None:
+        return self._workers.get(uid)
+
     # -- logs and progress ---------------------------------------------------------------------------
 
     def poll(self) -> bool:

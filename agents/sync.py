@@ -15,8 +15,9 @@ from websockets.exceptions import WebSocketException
 
 from agents.config import AgentConfig
 from agents.node import Node
+from agents.talk.sessions import Sessions
 from muster.clock import Clock
-from muster.protocol import Ack, Desired, Lease, LogAck, Refused, Renew, Renewed, Welcome, decode_down, encode
+from muster.protocol import Ack, Desired, Lease, LogAck, Refused, Renew, Renewed, Session, Welcome, decode_down, encode
 
 log = logging.getLogger("muster.agent")
 
@@ -34,8 +35,11 @@ class Broken(Exception):
 
 
 class Sync:
-    def __init__(self, config: AgentConfig, node: Node, *, clock: Clock, randomness: random.Random) -> None:
+    def __init__(
+        self, config: AgentConfig, node: Node, sessions: Sessions, *, clock: Clock, randomness: random.Random
+    ) -> None:
         self._config, self._node, self._clock, self._random = config, node, clock, randomness
+        self._sessions = sessions
         self._lease = Lease()
         self._answered_at = 0.0
         self._seq = 0
@@ -122,6 +126,8 @@ class Sync:
                 case LogAck() as ack:
                     self._node.log_acked(ack)
                     self._log_room.set()
+                case Session() as offer:
+                    self._sessions.open(offer)
                 case Refused(code=code, message=message):
                     raise Broken(f"{code}: {message}")
                 case Welcome(lease=lease):

@@ -30,8 +30,9 @@ from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
 from api.renewals import Renewals
-from api.routes import about, admin, changes, events, health, job_parts, jobs, logs, nodes, queues, why
+from api.routes import about, admin, changes, events, health, job_parts, jobs, logs, nodes, queues, sessions, why
 from api.services import Services
+from api.sessions import Desk
 from api.settings import Settings
 from api.stream import Pools, Stream
 from controller.state import Store, StoreError, TokenRecord, Writer, open_store
@@ -75,6 +76,8 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
     for module in (jobs, job_parts, why, logs, nodes, queues, events, changes, admin, about):
         app.include_router(module.router, prefix=PREFIX, dependencies=[token])
+    app.include_router(sessions.router, prefix=PREFIX)
+    app.include_router(sessions.agents)
     app.include_router(health.router)
     app.add_api_websocket_route("/agent/v1/stream", _stream)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
@@ -84,7 +87,15 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
 def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[], str]) -> Services:
     hints, hub = Hints(settings.redis_url), Hub()
     authenticator, inventory = Authenticator(store, clock), Inventory(store)
-    follower = Follower(store, hints, hub, secret=lambda: authenticator.secret, on_inventory=inventory.changed)
+    desk = Desk(hub, most=settings.sessions)
+    follower = Follower(
+        store,
+        hints,
+        hub,
+        secret=lambda: authenticator.secret,
+        on_inventory=inventory.changed,
+        on_sessions=desk.look,
+    )
     return Services(
         settings=settings,
         store=store,
@@ -98,6 +109,7 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         hub=hub,
         follower=follower,
         forecasts=Forecasts(store, clock),
+        desk=desk,
         log_readers=CapacityLimiter(LOG_READERS),
         export=exporter("muster-api"),
     )

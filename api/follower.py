@@ -16,7 +16,7 @@ from api import show
 from api.desired import desired
 from api.hub import Hub
 from controller.records import AttemptRecord, Change, WorkerRecord
-from controller.state import Reader, Store, StoreError, TooOld
+from controller.state import Reader, SessionRecord, Store, StoreError, TooOld
 from controller.state.hints import Hints
 from muster.clock import iso
 from muster.protocol import Desired
@@ -49,12 +49,21 @@ class Batch(Struct, frozen=True):
 
 
 class Follower:
-    """`run` is its task. `on_inventory` is called when a node or a queue has changed."""
+    """`run` is its task. `on_inventory` is called when a node or a queue has changed, `on_sessions` with those that
+    somebody waits for."""
 
     def __init__(
-        self, store: Store, hints: Hints, hub: Hub, *, secret: Callable[[], str], on_inventory: Callable[[], None]
+        self,
+        store: Store,
+        hints: Hints,
+        hub: Hub,
+        *,
+        secret: Callable[[], str],
+        on_inventory: Callable[[], None],
+        on_sessions: Callable[[list[SessionRecord]], None],
     ) -> None:
-        self._store, self._hub, self._secret, self._on_inventory = store, hub, secret, on_inventory
+        self._store, self._hub, self._secret = store, hub, secret
+        self._on_inventory, self._on_sessions = on_inventory, on_sessions
         self.revision = 0
         self._kept: deque[Entry] = deque(maxlen=KEPT)
         self._watchers = 0
@@ -105,9 +114,11 @@ class Follower:
                 log.warning("the change log was cut behind this reader; it begins again", revision=self.revision)
                 self.revision = -1
                 continue
-            if batch is None:
-                return
-            self._take(batch)
+            if isinstance(batch, Batch):
+                self._take(batch)
+                continue
+            self._on_sessions(batch)
+            return
 
     def _take(self, batch: Batch) -> None:
         self.revision = batch.revision
@@ -123,14 +134,14 @@ class Follower:
 
     # -- in its own thread ---------------------------------------------------------------------------
 
-    def _read(self, after: int, nodes: frozenset[str], watched: bool) -> Batch | None:
-        """What came after a revision; None when nothing did. -1: nothing is known yet, so begin with now."""
+    def _read(self, after: int, nodes: frozenset[str], watched: bool) -> Batch | list[SessionRecord]:
+        """What came after a revision; the open sessions when nothing did. -1: nothing is known yet, so begin with now."""
         with self._store.read() as r:
             newest = r.revision()
             if after == -1:
                 return Batch(newest, [], desired(r, nodes, self._secret()), True)
             if newest == after:
-                return None
+                return r.sessions()
             changes = r.changes(after, limit=PAGE)
             touched = _nodes_touched(r, changes) & nodes
             return Batch(

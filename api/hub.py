@@ -83,6 +83,13 @@ class Hub:
             if (stream := self._streams.get(node)) is not None:
                 stream.want(wanted)
 
+    def post(self, node: str, frame: Down) -> bool:
+        """False when that node's stream does not end here."""
+        stream = self._streams.get(node)
+        if stream is not None:
+            stream.post(frame)
+        return stream is not None
+
     def close(self) -> None:
         for stream in self._streams.values():
             stream.close()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import structlog
 import uvicorn
+from msgspec.structs import replace
 
 from api.app import create_app, prepare, stop_streams
 from api.credentials import BadSecret
@@ -52,6 +53,7 @@ def main() -> int:
 
 def serve(settings: Settings, listener: socket.socket) -> int:
     """Until a signal. The exit code."""
+    settings = replace(settings, url=settings.url or advertised(listener))
     try:
         app = create_app(settings)
         prepare(app.state.services)
@@ -86,6 +88,14 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def advertised(listener: socket.socket) -> str:
+    """Where other machines reach this process, as far as it can know."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = socket.getfqdn()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _fail(message: str, code: int) -> int:

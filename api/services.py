@@ -16,6 +16,7 @@ from api.hub import Hub
 from api.inventory import Inventory
 from api.logstore import LogStore
 from api.metrics import Metrics
+from api.sessions import Desk
 from api.settings import Settings
 from controller.state import Store, Writer
 from controller.state.hints import Hints
@@ -39,6 +40,7 @@ class Services:
     hub: Hub
     follower: Follower
     forecasts: Forecasts
+    desk: Desk
     log_readers: CapacityLimiter
     export: Export | None = None
     """Takes spans when a collector is configured."""

@@ -1,6 +1,7 @@
 """The API's settings: environment variables only, named in docs/architecture.md."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from muster.protocol import Lease
 
 class Settings(Struct, frozen=True, kw_only=True):
     """`log_store` is a folder. The three files are made at the first start when they are missing. Port 0: any free
-    one."""
+    one. `url` is where the other API processes reach this one. `sessions` (exec, attach, port-forward) are open at once
+    at most; one ends after `session_idle` seconds of silence."""
 
     database_url: str
     log_store: Path
@@ -27,6 +29,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: int = 7070
     log_level: str = "info"
     log_format: Format = "text"
+    url: str = ""
+    sessions: int = 256
+    session_idle: float = 3600.0
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -55,6 +60,12 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         form = logs.form(env)
     except ValueError as error:
         problems.append(str(error))
+    sessions, idle = (
+        _positive(env, "MUSTER_SESSIONS", 256, problems),
+        _positive(env, "MUSTER_SESSION_IDLE", 3600, problems),
+    )
+    if (url := env.get("MUSTER_API_URL", "")) and not re.match(r"https?://[^\s/]+", url):
+        problems.append(f"MUSTER_API_URL: expected http://HOST:PORT, found {url!r}")
     if problems:
         raise ValueError("; ".join(problems))
     return Settings(
@@ -69,4 +80,15 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         port=port,
         log_level=env.get("MUSTER_LOG_LEVEL") or "info",
         log_format=form,
+        url=url.rstrip("/"),
+        sessions=sessions,
+        session_idle=float(idle),
     )
+
+
+def _positive(env: Mapping[str, str], name: str, default: int, problems: list[str]) -> int:
+    text = env.get(name) or str(default)
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    problems.append(f"{name}: expected a whole number above 0, found {text!r}")
+    return default

@@ -73,6 +73,12 @@ def connect() -> Api:
         return Api(client.Client.from_environment(retries=RETRIES))
 
 
+def client_of() -> client.Client:
+    """The client itself, for what is no request with an answer."""
+    with _told():
+        return client.Client.from_environment(retries=RETRIES)
+
+
 def jobs_path(namespace: str, name: str = "", part: str = "") -> str:
     """`/namespaces/NS/jobs[/NAME[/PART]]`."""
     return path_to("namespaces", namespace, "jobs", name, part)

@@ -16,6 +16,10 @@ def default_namespace() -> str:
     return os.environ.get("MUSTER_NAMESPACE") or "default"
 
 
+def terminal_kind() -> str:
+    return os.environ.get("TERM") or "xterm"
+
+
 def namespace(function: F) -> F:
     option = click.option(
         "-n", "--namespace", default=default_namespace, metavar="NAMESPACE", help="The project (MUSTER_NAMESPACE)."

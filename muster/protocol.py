@@ -309,6 +309,24 @@ class LogAck(_Wire, frozen=True, kw_only=True, tag="logAck"):
     offset: int
 
 
+class Session(_Wire, frozen=True, kw_only=True, tag="session"):
+    """Somebody wants to talk with a worker: the agent is to open `/agent/v1/sessions/{uid}` at its server, where the
+    frames of `muster.channels` go both ways. `kind` is exec, attach or portforward; the others belong to one of
+    these. `rank` None is the worker's first process."""
+
+    uid: str
+    worker_uid: str
+    kind: str
+    rank: int | None = None
+    command: tuple[str, ...] = ()
+    tty: bool = False
+    stdin: bool = False
+    term: str = ""
+    columns: int = 80
+    rows: int = 24
+    port: int = 0
+
+
 class Refused(_Wire, frozen=True, kw_only=True, tag="refused"):
     """The stream ends: `code` is one of VERSION, TOKEN, NODE_TAKEN."""
 
@@ -316,7 +334,7 @@ class Refused(_Wire, frozen=True, kw_only=True, tag="refused"):
     message: str
 
 
-Down = Welcome | Renewed | Desired | Ack | LogAck | Refused
+Down = Welcome | Renewed | Desired | Ack | LogAck | Session | Refused
 
 encode = msgspec.json.encode
 _up: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Up)
@@ -328,6 +346,6 @@ def decode_up(frame: bytes | str) -> Hello | Renew | Report | LogChunk | Stock:
     return _up.decode(frame)  # type: ignore[no-any-return]
 
 
-def decode_down(frame: bytes | str) -> Welcome | Renewed | Desired | Ack | LogAck | Refused:
+def decode_down(frame: bytes | str) -> Welcome | Renewed | Desired | Ack | LogAck | Session | Refused:
     """Raises msgspec.ValidationError (a ValueError) on a frame that is not understood."""
     return _down.decode(frame)  # type: ignore[no-any-return]

@@ -239,6 +239,11 @@ class Transport:
         finally:
             connection.close()
 
+    def websocket(self, path: str, query: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """The address of a WebSocket of this server, and the headers that say who asks."""
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        return "ws" + self.server.removeprefix("http") + self._base + path + _query(query), headers
+
     def sse(self, path: str, query: Mapping[str, Any]) -> Iterator[tuple[str, Object]]:
         """Server-sent events of one stream until it ends."""
         connection = self._connect(SILENCE)
@@ -270,14 +275,18 @@ def _query(query: Mapping[str, Any]) -> str:
 
 def _problem(response: http.client.HTTPResponse) -> Object:
     """What came instead of a good answer; a proxy on the way may speak otherwise."""
-    body = response.read(2**20)
+    return problem_in(response.read(2**20), response.reason)
+
+
+def problem_in(body: bytes, reason: str) -> Object:
+    """The problem document in an answer, or one made of what there is."""
     try:
         found = json.loads(body)
     except ValueError:
         found = None
     if isinstance(found, dict):
         return found
-    return {"title": response.reason or "refused", "detail": body[:500].decode(errors="replace").strip()}
+    return {"title": reason or "refused", "detail": body[:500].decode(errors="replace").strip()}
 
 
 def refusal(status: int, problem: Mapping[str, Any]) -> ApiError:

@@ -54,6 +54,16 @@ class ShimLink:
             with suppress(OSError):
                 self._socket.send(json.dumps(command).encode() + b"\n")
 
+    def send_with(self, descriptors: list[int], **command: object) -> bool:
+        """A command with descriptors, which the shim gets copies of. False when it cannot be sent now."""
+        if self._socket is None:
+            return False
+        try:
+            socket.send_fds(self._socket, [json.dumps(command).encode() + b"\n"], descriptors)
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)

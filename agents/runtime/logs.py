@@ -31,6 +31,9 @@ class WorkerLogs:
             mark = self._marks.get(_name(rank), Mark())
             self._streams[rank] = LogStream(self._assignment().log_limit, mark, self._on_text)
 
+    def sources(self, rank: int | None) -> dict[str, Source]:
+        return self._sources.get(rank, {})
+
     def next(self, *, final: bool) -> LogChunk | None:
         for rank, stream in self._streams.items():
             piece = stream.next(self._sources[rank], final=final)

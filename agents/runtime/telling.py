@@ -16,6 +16,7 @@ from agents.runtime.logs import WorkerLogs
 from agents.runtime.matcher import Matcher
 from agents.runtime.prepare import Refusal
 from agents.runtime.reportfile import ReportReader
+from agents.runtime.sources import Source as LogSource
 from agents.runtime.stocktaking import Stock, take_stock
 from muster.clock import Clock
 from muster.evidence import Evidence, Source
@@ -87,6 +88,11 @@ class Telling:
             self._taking = asyncio.create_task(self._take_stock())
         self._logs.look()
         return bool(said)
+
+    def sources(self, rank: int | None) -> dict[str, LogSource]:
+        """The files of a rank's log as they are now."""
+        self._logs.look()
+        return self._logs.sources(rank)
 
     def next_log(self) -> LogChunk | None:
         return self._logs.next(final=self.concluded)

@@ -22,6 +22,7 @@ from agents.runtime.link import ShimLink
 from agents.runtime.telling import Telling
 from agents.runtime.threads import in_thread
 from agents.shims.cgroup import Groups
+from agents.shims.processes import descendants
 from muster.clock import Clock
 from muster.protocol import Assignment, WorkerReport
 from muster.states import WorkerPhase
@@ -94,6 +95,23 @@ class Worker:
     def renewed(self) -> None:
         """The lease has moved: so does the deadline at which the shim kills."""
         self._link.send(do="deadline", at=self._deadline())
+
+    # -- sessions ------------------------------------------------------------------------------------
+
+    def first_rank(self) -> int:
+        return self.assignment.template.first_rank
+
+    def start_beside(
+        self, rank: int | None, argv: tuple[str, ...], env: dict[str, str], *, tty: bool, descriptors: list[int]
+    ) -> bool:
+        """A command in the environment and folder of the process that has `rank`. False when there is no shim."""
+        processes = len(self.assignment.template.processes)
+        process = 0 if rank is None else min(max(0, rank - self.first_rank()), processes - 1)
+        return self._link.send_with(descriptors, do="exec", process=process, argv=argv, env=env, tty=tty)
+
+    def processes(self) -> set[int]:
+        """Pids of everything that lives below its shim."""
+        return descendants(self.history.shim_pid) if self.history.shim_pid is not None else set()
 
     # -- the task ------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket  # the
 from agents.shims.cgroup import Groups
 from agents.shims.diary import Diary, boottime
 from agents.shims.processes import Process, descendants, start_time
+from agents.shims.sessions import Sessions
 from agents.shims.streams import LogWriter, Stream
 
 TYPE_CHECKING = False
@@ -27,6 +28,8 @@ READ = 256 * 1024
 FLUSH = 2.0
 """Seconds that the end waits for output to reach a slow disk."""
 FENCED = "fenced"
+MSG_CMSG_CLOEXEC, PASSED = 0x40000000, 64
+"""The flag of recvmsg(2), and room for the descriptors that come with a command."""
 
 
 class Shim:
@@ -41,10 +44,11 @@ class Shim:
         self._diary = Diary("diary.jsonl", 256 * (2 * len(launch["processes"]) + 16), self._wake)
         self._logs = LogWriter(self._log_failed)
         self._poll = select.poll()
-        self._clients: dict[int, tuple[socket, bytearray]] = {}
+        self._clients: dict[int, tuple[socket, bytearray, list[int]]] = {}
         self._outputs: dict[int, Process] = {}
         self._processes: list[Process] = []
         self._groups, self._oom_kills = Groups(launch["worker"]), 0
+        self._sessions = Sessions(self._poll, self._groups)
         self._told, self._why = 0, ""
         self._kill_at: float | None = None
         self._kill_pause = 0.02
@@ -86,7 +90,8 @@ class Shim:
 
     def _timeout(self) -> float | None:
         """Milliseconds. A second at most, since poll's clock stands still while the machine sleeps."""
-        times = [moment for moment in (self._deadline, self._kill_at) if moment is not None]
+        moments = (self._deadline, self._kill_at, self._sessions.next_kill())
+        times = [moment for moment in moments if moment is not None]
         if not times:
             return None
         return max(0.0, min(1.0, min(times) - boottime())) * 1000
@@ -101,6 +106,8 @@ class Shim:
             self._pump(fd)
         elif fd in self._clients:
             self._commands(fd)
+        elif self._sessions.owns(fd):
+            self._sessions.hung_up(fd)
 
     def _tick(self) -> None:
         now = boottime()
@@ -113,6 +120,7 @@ class Shim:
             self._diary.append(FENCED)
         if self._kill_at is not None and now >= self._kill_at:
             self._kill()
+        self._sessions.tick(now)
         self._reap()
         if self._told < self._diary.durable:
             self._tell()
@@ -127,19 +135,21 @@ class Shim:
             client.close()
             return
         client.setblocking(False)
-        self._clients[fd] = (client, bytearray())
+        self._clients[fd] = (client, bytearray(), [])
         self._poll.register(fd, select.POLLIN)
         _ring(client)
 
     def _tell(self) -> None:
         self._told = self._diary.durable
-        for client, _ in self._clients.values():
+        for client, *_ in self._clients.values():
             _ring(client)
 
     def _commands(self, fd: int) -> None:
-        client, pending = self._clients[fd]
+        client, pending, passed = self._clients[fd]
         try:
-            data = client.recv(65536)
+            data, more, _, _ = client.recvmsg(65536, PASSED, MSG_CMSG_CLOEXEC)
+            for _, _, packed in more:
+                passed += memoryview(packed).cast("i").tolist()
         except BlockingIOError:
             return
         except OSError:
@@ -149,15 +159,18 @@ class Shim:
             while b"\n" in pending:
                 line, _, rest = bytes(pending).partition(b"\n")
                 pending[:] = rest
-                self._obey(json.loads(line))
+                self._obey(json.loads(line), passed)
         except (ValueError, KeyError, TypeError):
             data = b""  # whoever this is, it does not speak our language
         if not data or len(pending) > 65536:
             self._poll.unregister(fd)
             del self._clients[fd]
             client.close()
+            for each in passed:
+                os.close(each)
 
-    def _obey(self, command: dict[str, Any]) -> None:
+    def _obey(self, command: dict[str, Any], passed: list[int]) -> None:
+        """`passed` are descriptors that came with it; a command takes as many as are its own."""
         if command["do"] == "deadline":
             if self._why != FENCED:
                 self._deadline = None if command["at"] is None else float(command["at"])
@@ -165,6 +178,13 @@ class Shim:
             self._stop(float(command["grace"]), str(command["why"]))
         elif command["do"] == "go" and not self._started and self._kill_at is None and not self._dead:
             self._go()
+        elif command["do"] == "exec":
+            fds, passed[:] = passed[:4], passed[4:]
+            if self._started and not self._dead:
+                self._sessions.start(self._launch["processes"][command["process"]], command, fds)
+            else:
+                for each in fds:
+                    os.close(each)
 
     # -- the processes -------------------------------------------------------------------------------
 
@@ -210,6 +230,7 @@ class Shim:
         first, self._kill_at = self._kill_at is None, until
         self._why = self._why or why
         self._diary.append("stop", grace=grace, why=why)
+        self._sessions.hang_up_all()
         for process in self._processes if first else ():
             if process.exit is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -242,6 +263,8 @@ class Shim:
                 break
             if process := by_pid.pop(pid, None):
                 self._diary.append("exit", **process.ended(status), **self._oom(status))
+            else:
+                self._sessions.ended(pid, status)
         if self._started and self._kill_at is None and not by_pid:
             self._kill()  # what a finished worker has left behind
 

@@ -11,12 +11,13 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from agents.shims.cgroup import Groups
     from agents.shims.streams import Stream
 
-PR_SET_PDEATHSIG, F_SETPIPE_SZ = 1, 1031
+PR_SET_PDEATHSIG, F_SETPIPE_SZ, TIOCSCTTY = 1, 1031, 0x540E
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -38,30 +39,11 @@ class Process:
             fcntl.fcntl(self.output, F_SETPIPE_SZ, 2**20)
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(shim, groups, out, fail)
+            become(shim, groups, (os.open("/dev/null", os.O_RDONLY), out, out), self.spec, fail)
         os.close(out)
         os.close(fail)
         os.set_blocking(self.output, False)
         os.set_blocking(self._failure, False)
-
-    def _become(self, shim: int, groups: Groups, out: int, fail: int) -> NoReturn:
-        try:
-            os.setsid()
-            groups.enter()
-            _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-            if os.getppid() != shim:
-                os._exit(125)
-            for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-                signal.signal(name, signal.SIG_DFL)
-            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-            os.dup2(out, 1)
-            os.dup2(out, 2)
-            os.chdir(self.spec["cwd"])
-            os.execvpe(self.spec["argv"][0], self.spec["argv"], self.spec["env"])
-        except OSError as error:
-            os.write(fail, b"%d" % (error.errno or 0))
-        finally:
-            os._exit(127)
 
     def ended(self, status: int) -> dict[str, Any]:
         """Takes the wait status; `errno` is there when the program could not be executed at all."""
@@ -75,6 +57,31 @@ class Process:
         if errno:
             self.exit["errno"] = int(errno)
         return self.exit
+
+
+def become(
+    shim: int, groups: Groups, streams: Sequence[int], spec: dict[str, Any], fail: int, tty: bool = False
+) -> NoReturn:
+    """In a child between fork and exec: leave the shim and be what `spec` says (argv, env, cwd). `streams` are for
+    stdin, stdout and stderr. What fails is an errno in the pipe `fail`."""
+    try:
+        os.setsid()
+        groups.enter()
+        _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != shim:
+            os._exit(125)
+        for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, signal.SIG_DFL)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        if tty:
+            fcntl.ioctl(0, TIOCSCTTY, 0)
+        os.chdir(spec["cwd"])
+        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+    except OSError as error:
+        os.write(fail, b"%d" % (error.errno or 0))
+    finally:
+        os._exit(127)
 
 
 def descendants(root: int) -> set[int]:

@@ -17,6 +17,9 @@ PROGRESS_POINTS: Final = 2_000
 """Of one attempt; more are thinned out to about three quarters."""
 
 REMEMBERED_SECONDS: Final = 24 * 3600.0
+SESSION_SECONDS: Final = 24 * 3600.0
+"""The longest that a session with a worker (exec, attach, port-forward) lasts."""
+
 OUTBOX_SECONDS: Final = 7 * 24 * 3600.0
 """Of an item that is done or dead."""
 

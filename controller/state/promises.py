@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from sqlalchemy import delete
+
 from controller.state import tables
 from controller.state.errors import Taken
 from controller.state.statements import insert_or
 from controller.state.transaction import Transaction
-from controller.state.types import OutboxItem, Remembered, TokenRecord
+from controller.state.types import OutboxItem, Remembered, SessionRecord, TokenRecord
 
 
 class PromiseWriter(Transaction):
@@ -25,6 +27,16 @@ class PromiseWriter(Transaction):
         row = {name: getattr(item, name) for name in item.__struct_fields__}
         if self._connection.execute(keep, row).rowcount != 1:
             self._spoil(Taken(f"the idempotency key {key} has been used already"))
+
+    def insert_session(self, session: SessionRecord) -> None:
+        """Open until it is deleted by who inserted it, or older than `limits.SESSION_SECONDS`."""
+        self._connection.execute(
+            tables.sessions.insert(), {name: getattr(session, name) for name in session.__struct_fields__}
+        )
+
+    def delete_session(self, uid: str) -> None:
+        """None of this uid: nothing happens."""
+        self._connection.execute(delete(tables.sessions).where(tables.sessions.c.uid == uid))
 
     def put_token(self, token: TokenRecord) -> None:
         """Insert or replace by hash."""

@@ -36,7 +36,7 @@ from controller.state.kinds import (
     Kind,
 )
 from controller.state.statements import batches, select_by
-from controller.state.types import ClusterRecord, Remembered, StrayRecord, TokenRecord
+from controller.state.types import ClusterRecord, Remembered, SessionRecord, StrayRecord, TokenRecord
 from muster.evidence import Evidence
 from muster.protocol import ProgressPoint
 from muster.states import JobPhase
@@ -47,6 +47,8 @@ _evidence = msgspec.json.Decoder(Evidence)
 _token = select(tables.tokens).where(tables.tokens.c.hash == bindparam("hash"))
 _cluster = select(tables.cluster)
 _newest = select(tables.revision.c.value)
+_session = select(tables.sessions).where(tables.sessions.c.uid == bindparam("uid"))
+_sessions = select(tables.sessions).order_by(tables.sessions.c.at)
 _remembered = select(tables.idempotency).where(tables.idempotency.c.key == bindparam("key"))
 
 
@@ -257,6 +259,14 @@ class Cluster(Records):
     def token(self, hash: str) -> TokenRecord | None:  # noqa: A002
         row = self._connection.execute(_token, {"hash": hash}).first()
         return None if row is None else TokenRecord(**row._mapping)
+
+    def sessions(self) -> list[SessionRecord]:
+        """All that are open or wait for their agent, oldest first. They are not in the change log."""
+        return [SessionRecord(**row._mapping) for row in self._connection.execute(_sessions)]
+
+    def session(self, uid: str) -> SessionRecord | None:
+        row = self._connection.execute(_session, {"uid": uid}).first()
+        return None if row is None else SessionRecord(**row._mapping)
 
     def remembered(self, key: str) -> Remembered | None:
         row = self._connection.execute(_remembered, {"key": key}).first()

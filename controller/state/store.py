@@ -21,7 +21,7 @@ from controller.state.engine import (
 )
 from controller.state.errors import Contended, LeadershipLost, StoreUnavailable
 from controller.state.forecasts import Forecasts
-from controller.state.limits import OUTBOX_SECONDS, REMEMBERED_SECONDS
+from controller.state.limits import OUTBOX_SECONDS, REMEMBERED_SECONDS, SESSION_SECONDS
 from controller.state.retention import Retention
 from controller.state.types import Actor, AuditEntry, LeaderLease, OutboxItem
 from controller.state.writing import Writer
@@ -166,6 +166,7 @@ class Store:
             retention.prune_events(connection, limits, now)
             retention.prune_audit(connection, limits, now)
             retention.prune_evidence(connection, limits, now)
+            connection.execute(delete(tables.sessions).where(tables.sessions.c.at < now - SESSION_SECONDS))
 
     @contextmanager
     def _plain(self) -> Iterator[Connection]:

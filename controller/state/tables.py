@@ -40,7 +40,15 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.state.columns import Words, columns_of
-from controller.state.types import AuditEntry, ClusterRecord, OutboxItem, Remembered, StrayRecord, TokenRecord
+from controller.state.types import (
+    AuditEntry,
+    ClusterRecord,
+    OutboxItem,
+    Remembered,
+    SessionRecord,
+    StrayRecord,
+    TokenRecord,
+)
 from muster.states import JOB_TERMINAL, REPAIR_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 metadata = MetaData(
@@ -207,6 +215,7 @@ progress = Table(
 tokens = _of(TokenRecord, "tokens", key=("hash",))
 cluster = _of(ClusterRecord, "cluster", CheckConstraint("id = 1", name="one_row"), key=("id",))
 strays = _of(StrayRecord, "strays", Index(None, "node"), key=("worker_uid",))
+sessions = _of(SessionRecord, "sessions")
 idempotency = _of(Remembered, "idempotency", Index(None, "at"), key=("key",))
 outbox = _of(OutboxItem, "outbox", UniqueConstraint("key"), Index(None, "state", "next_at"), key=("id",))
 

@@ -47,6 +47,17 @@ class StrayRecord(Struct, frozen=True, kw_only=True):
     seen_at: float = 0.0
 
 
+class SessionRecord(Struct, frozen=True, kw_only=True):
+    """Somebody waits at the API process `url` for the agent of `node` to call, for the session that `offer` (a frame of
+    the agent protocol) describes."""
+
+    uid: str
+    node: str
+    url: str
+    offer: str
+    at: float = 0.0
+
+
 class Remembered(Struct, frozen=True, kw_only=True):
     """The answer that was given to a request with an Idempotency-Key; `body_hash` tells a repeat from a reuse."""
 
