@@ -9,6 +9,7 @@ from muster.accelerators import canonical, suggest
 from muster.problems import FieldError, nearest
 
 if TYPE_CHECKING:
+    from api.inventory import Ground
     from controller.scheduling.index import ClusterIndex
 
 
@@ -29,11 +30,9 @@ def completed(spec: dict[str, Any], queue: QueueRecord | None) -> dict[str, Any]
     return spec if "timeLimit" in spec or not limit else spec | {"timeLimit": limit}
 
 
-def warnings(job: JobRecord, index: "ClusterIndex") -> tuple[str, ...]:
+def warnings(job: JobRecord, ground: "Ground") -> tuple[str, ...]:
     """What its user should know although the job is accepted."""
-    from controller.scheduling.planner import fits_empty
-
-    wait = fits_empty(index, request_of(job))
+    wait = ground.structural(request_of(job))
     return (f"{wait.code}: {wait.message}",) if wait else ()
 
 

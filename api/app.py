@@ -24,6 +24,7 @@ from api.credentials import read_or_make, token_hash
 from api.follower import Follower
 from api.forecasts import Forecasts
 from api.hub import Hub
+from api.intake import Intake
 from api.inventory import Inventory
 from api.logstore import LogStore
 from api.metrics import PREFIX, Metrics
@@ -96,6 +97,7 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         on_inventory=inventory.changed,
         on_sessions=desk.look,
     )
+    forecasts = Forecasts(store, clock)
     return Services(
         settings=settings,
         store=store,
@@ -108,8 +110,9 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         inventory=inventory,
         hub=hub,
         follower=follower,
-        forecasts=Forecasts(store, clock),
         desk=desk,
+        forecasts=forecasts,
+        intake=Intake(store, inventory, forecasts, hints, clock, new_id),
         log_readers=CapacityLimiter(LOG_READERS),
         export=exporter("muster-api"),
     )
@@ -154,7 +157,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _load_planner(here: Services) -> None:
     """Off the way of the start, and before the first submission needs it."""
-    await run_in_threadpool(here.inventory.index)
+    await run_in_threadpool(here.inventory.ground)
 
 
 async def _end(here: Services, tasks: list[asyncio.Task[Any]], pools: Pools) -> None:
@@ -163,6 +166,7 @@ async def _end(here: Services, tasks: list[asyncio.Task[Any]], pools: Pools) -> 
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     here.follower.close()
+    here.intake.close()
     pools.close()
     threading.Thread(target=here.hints.close, daemon=True).start()  # nobody need wait for Redis
     here.store.close()

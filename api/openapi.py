@@ -7,8 +7,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from api.bulk import MOST
 from api.views import ProblemView
 from muster.resources.job import Job
+from muster.resources.meta import API_VERSION
 from muster.resources.queue import Queue
 
 _REF: Final = "#/components/schemas/{model}"
@@ -46,6 +48,16 @@ def _add_manifests(schemas: dict[str, Any]) -> None:
         schema = model.model_json_schema(by_alias=True, ref_template=_REF)
         schemas |= schema.pop("$defs", {})
         schemas[name] = schema | {"examples": [_EXAMPLES[name]]}
+    schemas["JobList"] = {
+        "type": "object",
+        "required": ["apiVersion", "kind", "items"],
+        "properties": {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": "JobList"},
+            "items": {"type": "array", "items": {"$ref": _REF.format(model="Job")}, "minItems": 1, "maxItems": MOST},
+        },
+        "examples": [{"apiVersion": API_VERSION, "kind": "JobList", "items": [_EXAMPLES["Job"]]}],
+    }
 
 
 def _add_problems(made: dict[str, Any], schemas: dict[str, Any]) -> None:

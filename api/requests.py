@@ -62,9 +62,10 @@ Document = Annotated[Any, Depends(_document)]
 OnlyOnce = Annotated[Once | None, Depends(_once)]
 
 
-def body_of(name: str) -> dict[str, Any]:
-    """For `openapi_extra`: the body is the resource `name`, read by `Document`."""
-    schema = {"$ref": f"#/components/schemas/{name}"}
+def body_of(*names: str) -> dict[str, Any]:
+    """For `openapi_extra`: the body is one of these resources, read by `Document`."""
+    refs = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    schema = refs[0] if len(refs) == 1 else {"oneOf": refs}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

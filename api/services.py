@@ -13,6 +13,7 @@ from api.auth import Authenticator, Principal
 from api.follower import Follower
 from api.forecasts import Forecasts
 from api.hub import Hub
+from api.intake import Intake
 from api.inventory import Inventory
 from api.logstore import LogStore
 from api.metrics import Metrics
@@ -41,6 +42,7 @@ class Services:
     follower: Follower
     forecasts: Forecasts
     desk: Desk
+    intake: Intake
     log_readers: CapacityLimiter
     export: Export | None = None
     """Takes spans when a collector is configured."""

@@ -1,24 +1,22 @@
 """Submitting, applying and steering jobs: each one transaction that writes the job, an event and the change."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from api import admission
+from api.inventory import Ground
 from api.problems import conflict, not_found
-from controller.records import JobRecord
-from controller.state import Reading, Writer, checkpoint_directory
+from controller.records import JobRecord, QueueRecord
+from controller.state import Actor, Reading, Writer, checkpoint_directory
 from muster.problems import FieldError, Problem
 from muster.reasons import Held
 from muster.resources.job import Job
 from muster.resources.mutability import When, changed, when
 from muster.resources.parse import invalid, parse
 from muster.states import JOB_TERMINAL, JobPhase
-
-if TYPE_CHECKING:
-    from controller.scheduling.index import ClusterIndex
 
 Result = Literal["created", "configured", "unchanged"]
 
@@ -38,7 +36,9 @@ class Submission(Struct, frozen=True, kw_only=True):
     user: str
     uid: str
     now: float
-    index: "ClusterIndex"
+    ground: Ground
+    actor: Actor | None = None
+    """In whose name it is written; None: in that of the transaction."""
 
 
 class Applied(Struct, frozen=True):
@@ -71,20 +71,93 @@ def manifest(document: Any, namespace: str, name: str | None = None) -> Job:
 
 def create(w: Reading, asked: Submission) -> JobRecord:
     """Insert the job (only judge it when `w` cannot write). Raises Problem."""
-    live = w.job_named(asked.job.metadata.namespace, asked.job.metadata.name)
-    if live is not None and live.phase not in JOB_TERMINAL:
-        where = f"namespace {live.namespace}"
-        raise conflict(
-            f"there is a live job {live.name} in {where} ({live.phase}); names are free again after the end",
-            code="ALREADY_EXISTS",
-        )
-    record = _judged(w, _record(asked), asked.index)
-    if isinstance(w, Writer):
-        w.insert_job(record)
-        _event(w, record, "Submitted", f"submitted to queue {record.spec['queue']} by {asked.user}")
-        for warning in record.warnings:
-            _event(w, record, "Structural", warning, level="warning")
-    return record
+    (made,) = create_all(w, [asked])
+    if isinstance(made, Problem):
+        raise made
+    return made
+
+
+def create_all(w: Reading, asked: Sequence[Submission]) -> list[JobRecord | Problem]:
+    """Insert the jobs that may be (only judge them when `w` cannot write), with few queries for however many. Another
+    transaction that takes a name or a directory at the same time lets this one fail at its commit, with Taken."""
+    standing = Standing.of(w, asked)
+    made: list[JobRecord | Problem] = []
+    for one in asked:
+        try:
+            record = standing.admit(one)
+        except Problem as problem:
+            made.append(problem)
+            continue
+        made.append(record)
+        if isinstance(w, Writer):
+            _insert(w, one, record)
+    return made
+
+
+def _directory(job: Job) -> str | None:
+    checkpoint = job.spec.checkpoint
+    return checkpoint_directory({"checkpoint": {"directory": checkpoint.directory}}) if checkpoint else None
+
+
+def _insert(w: Writer, asked: Submission, record: JobRecord) -> None:
+    w.actor = asked.actor or w.actor
+    w.insert_jobs([record])
+    _event(w, record, "Submitted", f"submitted to queue {record.spec['queue']} by {asked.user}")
+    for warning in record.warnings:
+        _event(w, record, "Structural", warning, level="warning")
+
+
+class Standing:
+    """What new jobs are judged by: queues, live names, directories in use; with what was admitted already."""
+
+    def __init__(
+        self, queues: list[QueueRecord], names: dict[tuple[str, str], str], owners: dict[str, JobRecord]
+    ) -> None:
+        self._queues, self._names, self._owners = queues, names, owners
+
+    @classmethod
+    def of(cls, r: Reading, asked: Sequence[Submission]) -> "Standing":
+        wanted: dict[str, list[str]] = {}
+        for one in asked:
+            wanted.setdefault(one.job.metadata.namespace, []).append(one.job.metadata.name)
+        names = {
+            (namespace, name): str(phase)
+            for namespace, some in wanted.items()
+            for name, phase in r.live_names(namespace, some).items()
+        }
+        paths = {path for one in asked if (path := _directory(one.job)) is not None}
+        return cls(r.queues(), names, r.jobs_in_directories(paths))
+
+    def admit(self, asked: Submission) -> JobRecord:
+        """Raises Problem 409 or 422."""
+        namespace, name = asked.job.metadata.namespace, asked.job.metadata.name
+        if (namespace, name) in self._names:
+            phase = self._names[namespace, name]
+            raise conflict(
+                f"there is a live job {name} in namespace {namespace} ({phase}); names are free again after the end",
+                code="ALREADY_EXISTS",
+            )
+        record = self.judge(_record(asked), asked.ground)
+        self._names[namespace, name] = str(record.phase)
+        if (path := checkpoint_directory(record.spec)) is not None:
+            self._owners[path] = record
+        return record
+
+    def judge(self, record: JobRecord, ground: Ground) -> JobRecord:
+        """The record completed and with its warnings. Raises Problem 422 or 409."""
+        if errors := admission.findings(record.spec, self._queues, ground.index):
+            topology = all(error.code == "INVALID_TOPOLOGY" for error in errors)
+            raise Problem(
+                422, "INVALID_TOPOLOGY" if topology else "INVALID", "The manifest is not valid", errors=tuple(errors)
+            )
+        queue = next(queue for queue in self._queues if queue.name == record.spec["queue"])
+        record = replace(record, spec=admission.completed(record.spec, queue))
+        other = self._owners.get(checkpoint_directory(record.spec) or "")
+        if other is not None and other.uid != record.uid:
+            message = f"job {other.namespace}/{other.name} has its checkpoints there, and it is live"
+            error = FieldError("spec.checkpoint.directory", message, "SHARED", record.spec["checkpoint"]["directory"])
+            raise conflict(error.sentence(), error, code="CHECKPOINT_DIRECTORY_SHARED")
+        return replace(record, warnings=admission.warnings(record, ground))
 
 
 def apply(w: Reading, asked: Submission) -> Applied:
@@ -107,7 +180,7 @@ def apply(w: Reading, asked: Submission) -> Applied:
     fields = _fields(found, wanted, after, paths)
     if "suspend" in fields:
         fields["wished_at"] = asked.now
-    record = _judged(w, replace(found, **fields), asked.index)
+    record = Standing.of(w, [asked]).judge(replace(found, **fields), asked.ground)
     if isinstance(w, Writer):
         record = w.patch_job(found.uid, **fields, warnings=record.warnings)
         _event(w, record, "Configured", f"changed by {asked.user}: {', '.join(paths)}")
@@ -148,26 +221,6 @@ def _record(asked: Submission) -> JobRecord:
         created_at=asked.now,
         queued_at=asked.now,
     )
-
-
-def _judged(r: Reading, record: JobRecord, index: "ClusterIndex") -> JobRecord:
-    """The record completed and with its warnings. Raises Problem 422 or 409."""
-    queues = r.queues()
-    if errors := admission.findings(record.spec, queues, index):
-        topology = all(error.code == "INVALID_TOPOLOGY" for error in errors)
-        raise Problem(
-            422, "INVALID_TOPOLOGY" if topology else "INVALID", "The manifest is not valid", errors=tuple(errors)
-        )
-    queue = next(queue for queue in queues if queue.name == record.spec["queue"])
-    record = replace(record, spec=admission.completed(record.spec, queue))
-    path = checkpoint_directory(record.spec)
-    if path is not None:
-        other = r.job_in_directory(path)
-        if other is not None and other.uid != record.uid:
-            message = f"job {other.namespace}/{other.name} has its checkpoints there, and it is live"
-            error = FieldError("spec.checkpoint.directory", message, "SHARED", record.spec["checkpoint"]["directory"])
-            raise conflict(error.sentence(), error, code="CHECKPOINT_DIRECTORY_SHARED")
-    return replace(record, warnings=admission.warnings(record, index))
 
 
 def _same(found: JobRecord, job: Job) -> None:

@@ -128,6 +128,25 @@ class JobView(TypedDict):
     status: JobStatus
 
 
+class ResultView(TypedDict):
+    """What became of one item of a list: `object` when it was created, else `problem`."""
+
+    name: str
+    namespace: str
+    status: int
+    object: JobView | None
+    problem: "ProblemView | None"
+
+
+class ResultsView(TypedDict):
+    """One result for each item, in their order."""
+
+    apiVersion: str
+    kind: Literal["JobResultList"]
+    metadata: ListMetadata
+    items: list[ResultView]
+
+
 class ResumeView(TypedDict):
     path: str
     step: int

@@ -1,16 +1,20 @@
 """Jobs: submit, apply, read, steer, delete."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
-from api import show, submission, wire
+from api import bulk, show, submission, wire
+from api.acting import acting
 from api.idempotency import only_once
+from api.intake import Result
 from api.replies import reply
 from api.requests import Document, OnlyOnce, body_of, page_after, page_token, selector
 from api.services import Asking, Here, Services
 from api.submission import Submission
-from api.views import JobView, ListView
+from api.views import JobView, ListView, ResultsView
 from controller.records import JobRecord
 from controller.state import Writer
 from controller.telemetry.spans import submitted
@@ -24,8 +28,14 @@ Name = Annotated[str, Path(description="of the job")]
 DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
 
 
-@router.post("/namespaces/{namespace}/jobs", status_code=201, response_model=JobView, openapi_extra=body_of("Job"))
-def submit(
+@router.post(
+    "/namespaces/{namespace}/jobs",
+    status_code=201,
+    response_model=JobView,
+    responses={207: {"model": ResultsView, "description": "A result for each item of a list"}},
+    openapi_extra=body_of("Job", "JobList"),
+)
+async def submit(
     here: Here,
     asking: Asking,
     request: Request,
@@ -34,16 +44,26 @@ def submit(
     once: OnlyOnce,
     dry_run: DryRun = False,
 ) -> Response:
-    """Submit a job. With an Idempotency-Key a repeat gets the same job again."""
-    asked = _submission(here, asking.name, submission.manifest(document, namespace))
+    """Submit a job, or with a JobList up to 1,000 at once: one transaction, and a result for each item (207), so that one
+    bad item is no harm to the others. With an Idempotency-Key a repeat gets the same jobs again."""
+    listed, began = bulk.is_list(document), here.clock.now()
+    if listed:
+        jobs = await run_in_threadpool(bulk.manifests, document, namespace)
+    else:
+        jobs = [submission.manifest(document, namespace)]
     if dry_run:
-        with here.store.read() as r:
-            return reply(wire.job(submission.create(r, asked)))
-    status, uid = only_once(here, once, lambda w: (201, submission.create(w, asked).uid))
-    if here.export is not None:
-        job, now = asked.job.metadata, here.clock.now()
-        here.export([submitted(uid, job.namespace, job.name, asked.now, now, request.state.request_id)])
-    return _job(here, uid, status)
+        results = await run_in_threadpool(bulk.judged, here, asking.name, jobs)
+    else:
+        adding = here.intake.add(jobs, asking.name, actor=acting.get(), once=once)
+        results = await asyncio.wrap_future(adding)
+        if here.export is not None:
+            await run_in_threadpool(_trace, here, results, began, request.state.request_id)
+    if listed:
+        return reply(bulk.results(document, namespace, results), 207)
+    (result,) = results
+    if isinstance(result, Problem):
+        raise result
+    return reply(result, 200 if dry_run else 201)
 
 
 @router.get("/jobs", response_model=ListView[JobView])
@@ -134,8 +154,15 @@ def steer(
     return _job(here, uid, status)
 
 
+def _trace(here: Services, results: list[Result], began: float, request_id: str) -> None:
+    now = here.clock.now()
+    made = [one["metadata"] for one in results if not isinstance(one, Problem)]
+    if here.export is not None:
+        here.export([submitted(one["uid"], one["namespace"], one["name"], began, now, request_id) for one in made])
+
+
 def _submission(here: Services, user: str, job: Any) -> Submission:
-    return Submission(job=job, user=user, uid=here.new_id(), now=here.clock.now(), index=here.inventory.index())
+    return Submission(job=job, user=user, uid=here.new_id(), now=here.clock.now(), ground=here.inventory.ground())
 
 
 def _job(here: Services, uid: str, status: int, **headers: str) -> Response:

@@ -13,9 +13,10 @@ import msgspec
 from sqlalchemy import Connection, bindparam, update
 
 from controller.state import tables
-from controller.state.columns import mend
-from controller.state.kinds import EVENT, KINDS, Kind, namespace_of
+from controller.state.columns import bound, mend, shape_of
+from controller.state.kinds import KINDS, Kind, namespace_of
 from controller.state.statements import insert_into, stamping
+from controller.state.types import Actor
 
 _take = (
     update(tables.revision)
@@ -25,17 +26,19 @@ _take = (
 
 
 class Touched(msgspec.Struct, frozen=True):
-    """A record that this transaction has put or deleted. An event is inserted only at the end, with its revision."""
+    """A record that this transaction has put or deleted."""
 
     kind: Kind[Any]
     uid: str
     namespace: str
     name: str
     op: Literal["put", "delete"]
-    event: dict[str, Any] | None = None
+    row: dict[str, Any] | None = None
+    """Of what is inserted only at the end, with its revision."""
     verb: str = "update"
     change: dict[str, Any] = {}
     """For the audit trail: the fields that were written."""
+    actor: Actor | None = None
 
 
 class Buffer:
@@ -43,19 +46,27 @@ class Buffer:
 
     def __init__(self) -> None:
         self._touched: dict[tuple[str, str], Touched] = {}
+        self.actor: Actor | None = None
 
-    def put(self, kind: Kind[Any], record: Any, *, change: dict[str, Any] | None = None) -> None:
-        """`change` are the fields that were written; None: the record is new."""
+    def put(
+        self,
+        kind: Kind[Any],
+        record: Any,
+        *,
+        change: dict[str, Any] | None = None,
+        row: dict[str, Any] | None = None,
+    ) -> None:
+        """`change` are the fields that were written; None: the record is new. `row`: it is inserted at the end."""
         verb = "update"
         if change is None:
             spec = getattr(record, "spec", None)
             verb, change = "create", {} if spec is None else {"spec": spec}
-        event = kind.values(record) if kind is EVENT else None
-        self._add(Touched(kind, record.uid, namespace_of(record), mend(kind.label(record)), "put", event, verb, change))
+        label = mend(kind.label(record))
+        self._add(Touched(kind, record.uid, namespace_of(record), label, "put", row, verb, change, self.actor))
 
     def delete(self, kind: Kind[Any], record: Any) -> None:
         label = mend(kind.label(record))
-        self._add(Touched(kind, record.uid, namespace_of(record), label, "delete", verb="delete"))
+        self._add(Touched(kind, record.uid, namespace_of(record), label, "delete", verb="delete", actor=self.actor))
 
     def touched(self) -> Collection[Touched]:
         """In the order of the last touch."""
@@ -82,70 +93,81 @@ class Buffer:
 def _append(connection: Connection, touched: list[Touched], at: float) -> int:
     last = int(connection.execute(_take, {"count": len(touched)}).scalar_one())
     stamps: dict[Kind[Any], list[dict[str, Any]]] = {}
-    events, log = [], []
+    born: dict[Kind[Any], list[dict[str, Any]]] = {}
+    log = []
     for revision, one in enumerate(touched, last - len(touched) + 1):
-        if one.event is not None:
-            events.append(one.event | {"revision": revision})
+        if one.row is not None:
+            born.setdefault(one.kind, []).append(one.row | {"revision": revision})
         elif one.op == "put":
             stamps.setdefault(one.kind, []).append({"the_uid": one.uid, "revision": revision})
         log.append(_entry(one) | {"revision": revision, "at": at})
     for kind, rows in stamps.items():
         connection.execute(stamping(kind), rows)
-    if events:
-        connection.execute(insert_into(tables.events), events)
+    for kind, rows in born.items():
+        connection.execute(insert_into(kind.table), rows)
     connection.execute(insert_into(tables.changes), log)
     return last
 
 
 def _append_in_one_trip(connection: Connection, touched: list[Touched], at: float) -> int:
     entries = [_entry(one) | {"n": n} for n, one in enumerate(touched, 1)]
-    events = [_mended(one.event) | {"n": n} for n, one in enumerate(touched, 1) if one.event is not None]
-    stamped = sorted({one.kind.name for one in touched if one.op == "put" and one.event is None})
-    parameters = {
-        "count": len(touched),
-        "at": at,
-        "entries": msgspec.json.encode(entries).decode(),
-        "events": msgspec.json.encode(events).decode(),
-    }
-    return int(connection.exec_driver_sql(_one_trip(tuple(stamped)), parameters).scalars().all()[0])
+    born: dict[str, list[dict[str, Any]]] = {}
+    for n, one in enumerate(touched, 1):
+        if one.row is not None:
+            row = {name: value for name, value in one.row.items() if name != "revision"}
+            born.setdefault(one.kind.name, []).append(bound(one.kind.table, row) | {"n": n})
+    stamped = sorted({one.kind.name for one in touched if one.op == "put" and one.row is None})
+    shapes = tuple((name, tuple(key for key in rows[0] if key != "n")) for name, rows in sorted(born.items()))
+    parameters: dict[str, Any] = {"count": len(touched), "at": at, "entries": _json(entries)}
+    parameters |= {f"born_{name}": _json(rows) for name, rows in born.items()}
+    return int(connection.exec_driver_sql(_one_trip(tuple(stamped), shapes), parameters).scalars().all()[0])
 
 
 @cache
-def _one_trip(stamped: tuple[str, ...]) -> str:
-    """The statement that stamps records of these kinds. All its parts see the revision that `taken` got."""
-    fields = [field for field in EVENT.fields if field != "revision"]
-    shape = ", ".join(f"{field} {'double precision' if field == 'at' else 'text'}" for field in fields)
-    stamps = "".join(
-        f"""
-        stamped_{KINDS[name].table.name} AS (
-            UPDATE {KINDS[name].table.name} AS t SET revision = base + n FROM taken, entry
-            WHERE entry.kind = '{name}' AND entry.op = 'put' AND t.uid = entry.uid
-        ),"""
-        for name in stamped
-    )
+def _one_trip(stamped: tuple[str, ...], born: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+    """The statement that stamps records of some kinds, and inserts those of others with these columns. All its parts
+    see the revision that `taken` got."""
+    parts = [_TAKEN, _ENTRY, *map(_stamp, stamped), *(_insert_born(name, columns) for name, columns in born)]
     return f"""
-    WITH
-        taken AS (
-            UPDATE revision SET value = value + %(count)s::bigint RETURNING value - %(count)s::bigint AS base
-        ),
-        entry AS MATERIALIZED (
-            SELECT * FROM json_to_recordset(%(entries)s::json)
-            AS e(n bigint, kind text, uid text, namespace text, name text, op text)
-        ),{stamps}
-        told AS (
-            INSERT INTO events ({", ".join(fields)}, revision)
-            SELECT {", ".join("e." + field for field in fields)}, base + n
-            FROM taken, json_to_recordset(%(events)s::json) AS e(n bigint, {shape})
-        )
+    WITH {",".join(parts)}
     INSERT INTO changes (revision, kind, uid, namespace, name, op, at)
     SELECT base + n, kind, uid, namespace, name, op, %(at)s::double precision FROM taken, entry ORDER BY n
     RETURNING (SELECT base + %(count)s::bigint FROM taken)
     """
 
 
+_TAKEN = """
+    taken AS (UPDATE revision SET value = value + %(count)s::bigint RETURNING value - %(count)s::bigint AS base)"""
+_ENTRY = """
+    entry AS MATERIALIZED (
+        SELECT * FROM json_to_recordset(%(entries)s::json)
+        AS e(n bigint, kind text, uid text, namespace text, name text, op text)
+    )"""
+
+
+def _stamp(name: str) -> str:
+    table = KINDS[name].table.name
+    return f"""
+    stamped_{table} AS (
+        UPDATE {table} AS t SET revision = base + n FROM taken, entry
+        WHERE entry.kind = '{name}' AND entry.op = 'put' AND t.uid = entry.uid
+    )"""
+
+
 def _entry(one: Touched) -> dict[str, Any]:
     return {"kind": one.kind.name, "uid": one.uid, "namespace": one.namespace, "name": one.name, "op": one.op}
 
 
-def _mended(event: dict[str, Any]) -> dict[str, Any]:
-    return {name: mend(value) if isinstance(value, str) else value for name, value in event.items()}
+def _insert_born(name: str, columns: tuple[str, ...]) -> str:
+    table = KINDS[name].table
+    named = ", ".join(f'"{column}"' for column in columns)
+    taken = ", ".join(f'e."{column}"' for column in columns)
+    return f"""
+    born_{table.name} AS (
+        INSERT INTO {table.name} ({named}, revision) SELECT {taken}, base + n
+        FROM taken, json_to_recordset(%(born_{name})s::json) AS e(n bigint, {shape_of(table, columns)})
+    )"""
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -6,11 +6,14 @@ TEXT column, encoded and decoded by msgspec with the field's own type.
 
 import types
 import typing
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, Boolean, Column, Dialect, Double, Text
+from sqlalchemy import BigInteger, Boolean, Column, Dialect, Double, Table, Text
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
@@ -95,3 +98,32 @@ def _type(hint: Any) -> TypeEngine[Any]:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Choice(hint)
     return Json(hint)
+
+
+@cache
+def _binders(table: Table) -> dict[str, Callable[[Any], Any] | None]:
+    dialect = sqlite.dialect()
+    return {column.name: _binder(column.type, dialect) for column in table.columns}
+
+
+def _binder(kind: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
+    if not isinstance(kind, TypeDecorator):
+        return mend if isinstance(kind, Text) else None
+    return lambda value: kind.process_bind_param(value, dialect)
+
+
+def bound(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row as a driver would get them: text, numbers, booleans, None."""
+    binders = _binders(table)
+    return {
+        name: value if value is None or (bind := binders[name]) is None else bind(value) for name, value in row.items()
+    }
+
+
+_POSTGRESQL = {BigInteger: "bigint", Double: "double precision", Boolean: "boolean"}
+
+
+@cache
+def shape_of(table: Table, names: tuple[str, ...]) -> str:
+    """These columns with their types, as PostgreSQL's json_to_recordset wants them."""
+    return ", ".join(f'"{name}" {_POSTGRESQL.get(type(table.c[name].type), "text")}' for name in names)

@@ -123,7 +123,7 @@ class FactWriter(Transaction):
             at=self._clock.now() if at is None else at,
             level=level,
         )
-        self._buffer.put(EVENT, record)
+        self._buffer.put(EVENT, record, row=EVENT.values(record))
         self._with_events.add(object_uid)
         return record
 

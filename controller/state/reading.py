@@ -21,6 +21,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.state import tables
+from controller.state.beside import checkpoint_directory
 from controller.state.kinds import (
     ATTEMPT,
     CHECKPOINT,
@@ -49,6 +50,12 @@ _cluster = select(tables.cluster)
 _newest = select(tables.revision.c.value)
 _session = select(tables.sessions).where(tables.sessions.c.uid == bindparam("uid"))
 _sessions = select(tables.sessions).order_by(tables.sessions.c.at)
+_live_names = select(tables.jobs.c.name, tables.jobs.c.phase).where(
+    tables.LIVE_JOB,
+    tables.jobs.c.namespace == bindparam("namespace"),
+    tables.jobs.c.name.in_(bindparam("names", expanding=True)),
+)
+_remembered_all = select(tables.idempotency).where(tables.idempotency.c.key.in_(bindparam("keys", expanding=True)))
 _remembered = select(tables.idempotency).where(tables.idempotency.c.key == bindparam("key"))
 
 
@@ -93,10 +100,26 @@ class Jobs(Records):
         found = self._all(JOB, ("created_at", "uid"), namespace=namespace, name=name)
         return found[-1] if found else None
 
-    def job_in_directory(self, directory: str) -> JobRecord | None:
-        """The live job whose checkpoints lie in this directory (normalised)."""
-        found = self._all(JOB, (), tables.LIVE_JOB, directory=directory)
-        return found[0] if found else None
+    def jobs_with(self, uids: Iterable[str]) -> dict[str, JobRecord]:
+        """Those of these jobs that exist, by uid, in one query."""
+        return {one.uid: one for one in self._among(JOB, "uid", uids)}
+
+    def live_names(self, namespace: str, names: Iterable[str]) -> dict[str, JobPhase]:
+        """Those of these names that a live job has, with its phase."""
+        found: dict[str, JobPhase] = {}
+        for batch in batches(names):
+            asked = {"namespace": namespace, "names": batch}
+            found |= {row[0]: row[1] for row in self._connection.execute(_live_names, asked)}
+        return found
+
+    def jobs_in_directories(self, directories: Iterable[str]) -> dict[str, JobRecord]:
+        """The live jobs whose checkpoints lie in these directories (normalised), in one query."""
+        found: dict[str, JobRecord] = {}
+        for batch in batches(directories):
+            statement = select_by(JOB, "directory", live=tables.LIVE_JOB, many=True)
+            for record in self._read(JOB, statement, {"directory": batch}):
+                found[checkpoint_directory(record.spec) or ""] = record
+        return found
 
     def jobs(
         self,
@@ -267,6 +290,14 @@ class Cluster(Records):
     def session(self, uid: str) -> SessionRecord | None:
         row = self._connection.execute(_session, {"uid": uid}).first()
         return None if row is None else SessionRecord(**row._mapping)
+
+    def all_remembered(self, keys: Iterable[str]) -> dict[str, Remembered]:
+        """Those of these Idempotency-Keys that were answered, in one query."""
+        found: dict[str, Remembered] = {}
+        for batch in batches(keys):
+            rows = self._connection.execute(_remembered_all, {"keys": batch})
+            found |= {row.key: Remembered(**row._mapping) for row in rows}
+        return found
 
     def remembered(self, key: str) -> Remembered | None:
         row = self._connection.execute(_remembered, {"key": key}).first()

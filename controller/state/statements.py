@@ -1,13 +1,27 @@
 """SELECT and UPDATE statements of the kinds, each built once: SQLAlchemy compiles a statement it has seen no second
 time, and psycopg prepares it on the server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Insert, Select, Table, TextClause, Update, bindparam, insert, select, update
+import msgspec
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Insert,
+    Select,
+    Table,
+    TextClause,
+    Update,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
+from controller.state.columns import bound, shape_of
 from controller.state.kinds import Kind
 from muster.states import sources
 
@@ -40,6 +54,24 @@ def select_by(
 @cache
 def insert_into(table: Table) -> Insert:
     return insert(table)
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows with the same columns. On PostgreSQL many are one parameter of one statement, one trip to the server."""
+    if connection.dialect.name != "postgresql" or len(rows) < 2:
+        connection.execute(insert_into(table), [dict(row) for row in rows])
+        return
+    data = msgspec.json.encode([bound(table, row) for row in rows]).decode()
+    connection.exec_driver_sql(_insert_recordset(table, tuple(rows[0])), {"rows": data})
+
+
+@cache
+def _insert_recordset(table: Table, names: tuple[str, ...]) -> str:
+    columns = ", ".join(f'"{name}"' for name in names)
+    return (
+        f"INSERT INTO {table.name} ({columns}) SELECT {columns} "
+        f"FROM json_to_recordset(%(rows)s::json) AS e({shape_of(table, names)})"
+    )
 
 
 @cache

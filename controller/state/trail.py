@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from controller.state import tables
 from controller.state.appending import Touched
-from controller.state.statements import insert_into
+from controller.state.statements import insert_rows
 from controller.state.types import Actor, AuditEntry
 
 CHANGE_BYTES: Final = 4096
@@ -28,11 +28,11 @@ _UNASKED: Final = frozenset({"Event", "Worker", "Attempt", "Checkpoint"})
 _columns = tuple(tables.audit.c[field] for field in AuditEntry.__struct_fields__)
 
 
-def entries(actor: Actor, touched: Iterable[Touched], at: float, new_id: Callable[[], str]) -> list[AuditEntry]:
-    """One entry for each resource that a transaction has written."""
+def entries(touched: Iterable[Touched], at: float, new_id: Callable[[], str]) -> list[AuditEntry]:
+    """One entry for each resource that a transaction has written for somebody."""
     return [
         entry(
-            actor,
+            one.actor,
             at=at,
             uid=new_id(),
             verb=one.verb,
@@ -42,7 +42,7 @@ def entries(actor: Actor, touched: Iterable[Touched], at: float, new_id: Callabl
             change=one.change,
         )
         for one in touched
-        if one.kind.name not in _UNASKED
+        if one.actor is not None and one.kind.name not in _UNASKED
     ]
 
 
@@ -81,7 +81,7 @@ def entry(
 def append(connection: Connection, written: list[AuditEntry]) -> None:
     if written:
         rows = [{field: getattr(one, field) for field in AuditEntry.__struct_fields__} for one in written]
-        connection.execute(insert_into(tables.audit), rows)
+        insert_rows(connection, tables.audit, rows)
 
 
 def read(

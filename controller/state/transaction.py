@@ -12,7 +12,7 @@ from controller.state.changes import Reading
 from controller.state.engine import meaning
 from controller.state.errors import Conflict, IllegalMove, NotFound, StoreError, Taken
 from controller.state.kinds import Kind, R
-from controller.state.statements import insert_into, moving, patching
+from controller.state.statements import insert_rows, moving, patching
 from controller.state.types import Actor
 from muster.clock import Clock
 
@@ -33,10 +33,17 @@ class Transaction(Reading):
         self._buffer = Buffer()
         self._spoilt: StoreError | None = None
         self.revision = 0
-        self.actor: Actor | None = None
-        """Who asked; what is written while it is set goes into the audit trail."""
         self._revisions: dict[str, int] = {}
         self._born: set[str] = set()
+
+    @property
+    def actor(self) -> Actor | None:
+        """Who asked; what is written while it is set goes into the audit trail in his name."""
+        return self._buffer.actor
+
+    @actor.setter
+    def actor(self, actor: Actor | None) -> None:
+        self._buffer.actor = actor
 
     def revision_of(self, uid: str) -> int | None:
         """After the commit: the revision that this transaction gave to a record; None when it did not touch it."""
@@ -47,8 +54,7 @@ class Transaction(Reading):
         if self._spoilt is not None:
             raise self._spoilt
         now = self._clock.now()
-        if self.actor is not None:
-            trail.append(self._connection, trail.entries(self.actor, self._buffer.touched(), now, self._new_id))
+        trail.append(self._connection, trail.entries(self._buffer.touched(), now, self._new_id))
         self._revisions = self._buffer.write(self._connection, now)
 
     def _committed(self) -> None:
@@ -63,7 +69,7 @@ class Transaction(Reading):
         """`taken` is what to say when a unique row stands in the way; `more` are columns beside the record's."""
         rows = [kind.values(record) | more for record in records]
         try:
-            self._connection.execute(insert_into(kind.table), rows)
+            insert_rows(self._connection, kind.table, rows)
         except exc.IntegrityError as error:
             found = meaning(error)
             self._spoil(Taken(taken) if isinstance(found, Taken) else found, error)

@@ -1,6 +1,6 @@
 """Writing jobs, attempts, workers, nodes and queues."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -45,6 +45,13 @@ class JobWriter(Transaction):
         taken = f"there is already a live job {record.name} in namespace {record.namespace}, or one with its directory"
         self._insert(JOB, [record], taken, **beside(record.spec))
         return record
+
+    def insert_jobs(self, records: Iterable[JobRecord]) -> None:
+        """Written at the commit, in one go; Taken only then, for whoever comes first in another transaction. Until
+        then this transaction does not see them."""
+        for record in records:
+            self._born.add(record.uid)
+            self._buffer.put(JOB, record, row=JOB.values(record) | beside(record.spec))
 
     def move_job(self, uid: str, to_phase: JobPhase, **fields: Any) -> JobRecord:
         """IllegalMove unless `muster.states` lists the move; `fields` are set in the same UPDATE."""

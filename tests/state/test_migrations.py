@@ -168,7 +168,7 @@ def test_a_database_of_the_release_before_goes_on_with_its_data_and_with_a_proce
     with store.read() as r:
         assert [job.name for job in r.jobs(labels={"team": "nlp"})] == ["b", "c"]
         assert [job.name for job in r.jobs(labels={"team": "vision"})] == ["a"]
-        assert [r.job_in_directory("/ckpt/a").name] == ["a"]  # type: ignore[union-attr]
+        assert [job.name for job in r.jobs_in_directories(["/ckpt/a"]).values()] == ["a"]
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata) == []
     engine.dispose()
