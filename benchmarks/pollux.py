@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks import training
 from benchmarks.applications import Application, load
 from benchmarks.common import BadInput, Progress, aligned, chosen, folder, guarded, machine, parser, plotting, say
-from benchmarks.training_muster import Elastic, Learned
+from benchmarks.training_muster import Elastic
+from benchmarks.training_planned import Planned
 from benchmarks.training_policies import Tiresias, fifo, remaining_time, shortest
 
 SOURCE = "github.com/petuum/adaptdl, branch osdi21-artifact, folder simulator"
@@ -25,8 +26,8 @@ POLICIES: dict[str, Callable[[], training.Policy]] = {
     "fifo": lambda: fifo,
     "sjf_oracle": lambda: shortest(remaining_time, preempt=False),
     "srtf_oracle": lambda: shortest(remaining_time, preempt=True),
-    "muster": Learned,
-    "muster_unnamed": lambda: Learned(named=False),
+    "muster": Planned,
+    "muster_unnamed": lambda: Planned(named=False),
     "muster_elastic": Elastic,
 }
 

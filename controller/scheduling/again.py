@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.elastic import settles_at
+from controller.scheduling.sharing import LOOKS
 from controller.scheduling.types import GangRequest
 from muster.quantity import parse_duration
 
@@ -14,6 +15,8 @@ def next_date(cycle: Cycle, waiting: Iterable[GangRequest]) -> float | None:
     dates = [*_deadlines(requests), *_settling(cycle)]
     if requests:
         dates += _protected(cycle)
+        if any(sharing.places for sharing in cycle.sharing.values()):
+            dates.append(cycle.now + LOOKS)
     return min((date for date in dates if date > cycle.now), default=None)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,6 +18,9 @@ from controller.scheduling.room import Room, Shape, positions, shape_of
 from controller.scheduling.types import GangRequest, Start, WorkerPlacement
 from muster.protocol import Device
 from muster.states import JobPhase
+
+if TYPE_CHECKING:
+    from controller.scheduling.sharing import Sharing
 
 BOUNDED = "the search for a mixed gang ended at its bound"
 
@@ -38,6 +42,7 @@ class Cycle:
         self.bounded: set[str] = set()
         self._masks: dict[Wish, Bools | None] = {}
         self.promised: set[str] = set()  # workers on their way out whose room is somebody's
+        self.sharing: dict[str, Sharing] = {}  # of queues that share their devices in time
         self._empty: Room | None = None
         if self.book.kinds():
             for queue, demand in usage(index, self.crews):

@@ -21,10 +21,12 @@ from controller.scheduling.claims import bind, of_claim, take_over
 from controller.scheduling.consolidation import migrations_for
 from controller.scheduling.cycle import Cycle, only_nodes
 from controller.scheduling.elastic import grow
+from controller.scheduling.gathering import gather
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.kinds import Asked, Kind
 from controller.scheduling.reasons import explain, fits_some, refusal, scene
 from controller.scheduling.room import Room
+from controller.scheduling.sharing import in_turn, sharings
 from controller.scheduling.types import (
     DecisionGroup,
     Eviction,
@@ -79,10 +81,13 @@ class _Planner:
         self.charges: dict[str, int] = {}
 
     def run(self, reasons: bool) -> Plan:
+        self.cycle.sharing = sharings(self.cycle)
         bind(self.cycle)
         for asked in self._turns():
             self._serve(asked)
         growths = grow(self.cycle) if self.index.elastic else ()
+        if self.cycle.sharing:
+            self.migrations += gather(self.cycle, self.cycle.sharing)
         return Plan(
             groups=tuple(self.groups),
             waits=self.why.all(self.waiting) if reasons else (),
@@ -100,11 +105,12 @@ class _Planner:
         """Repairs first; then queues in which somebody has a claim, of whom only his betters come before him; then the
         queue that would have the smallest share; in a queue by the order of service. A queue's share is looked at
         again after each of its turns. Who asks for what was refused already is not waited for."""
+        order = in_turn(self.index.order, self.cycle.sharing)
         if not self.cycle.book.kinds():
-            yield from self.index.order
+            yield from order
             return
         lanes: dict[str, list[Asked]] = {}
-        for asked in reversed(self.index.order):
+        for asked in reversed(order):
             lane = asked.request.queue if self.cycle.book.counts(asked.request.queue) else ""
             lanes.setdefault(lane, []).append(asked)
         claims = {lane: sum(asked.request.claim is not None for asked in line) for lane, line in lanes.items()}

@@ -1,7 +1,8 @@
 """Who must go so that a gang fits: the domain first, then the cheapest set of victims with which the whole gang
 really fits there on all resources, trimmed until none of them could stay.
 
-Permitted are, in the gang's own queue, gangs of lower priority; in other queues what those borrow: by a gang whose own
+Permitted are, in the gang's own queue, gangs of lower priority, and in one that shares its devices in time those whose turn it
+is not; in other queues what those borrow: by a gang whose own
 queue stays inside its nominal quota, or whose queue would, with the gang, have no larger share than theirs without the victim: so nobody evicts back. The
 surplus of elastic gangs goes before any gang does. Nobody is chosen whose going does not help, and nobody at all
 unless everything was planned to success.
@@ -71,7 +72,8 @@ def permitted(cycle: Cycle, request: GangRequest, sharing: bool = True) -> list[
 def _may(cycle: Cycle, request: GangRequest, demand: dict[str, int], crew: Crew, sharing: bool) -> bool:
     book, victim = cycle.book, crew.request
     if victim.queue == request.queue:
-        return victim.priority < request.priority
+        turns = cycle.sharing.get(request.queue)
+        return victim.priority < request.priority or (turns is not None and turns.outserves(request, victim))
     if not book.counts(request.queue) or not book.borrows(victim.queue):
         return False
     if not sharing or book.within_nominal(request.queue, demand):

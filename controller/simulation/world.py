@@ -25,6 +25,7 @@ from controller.records import (
 )
 from controller.scheduling.columns import takes_work
 from controller.scheduling.crews import charge, crews_of
+from controller.scheduling.discipline.programs import learned, program_of, service, uid_of
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.scheduling.planner import plan
 from controller.scheduling.types import Eviction, Growth, Migration, Plan, WorkerPlacement
@@ -337,10 +338,23 @@ class World:
     def _end(self, name: str, phase: JobPhase, reason: End) -> None:
         """All of it is over at once."""
         attempt = self.attempt(name)
+        self._learn(name, attempt, phase)
         self.put(*(replace(worker, phase=WorkerPhase.EXITED, ended_at=self.now) for worker in self.workers(name)))
         if attempt is not None:
             self.put(replace(attempt, phase=AttemptPhase.ENDED, reason=reason, ended_at=self.now))
         self.put(replace(self.jobs[name], phase=phase, reason="", attempt_uid=None, claim=None))
+
+    def _learn(self, name: str, attempt: AttemptRecord | None, phase: JobPhase) -> None:
+        """The service that it has had; when it has succeeded, what its program needs, as in production."""
+        job, workers = self.jobs[name], self.workers(name)
+        if attempt is not None and workers:
+            devices = sum(len(worker.devices) for worker in workers)
+            spent = service(job.spec, len(workers), devices, self.now - attempt.placed_at)
+            job = self.jobs[name] = replace(job, attained=job.attained + spent)
+        if phase is JobPhase.SUCCEEDED:
+            record = learned(self.index.programs.get(uid_of(job.namespace, program_of(job))), job, job.attained)
+            if record is not None:
+                self.put(record)
 
     def _job_of(self, uid: str) -> JobRecord:
         return next(job for job in self.jobs.values() if job.uid == uid)
