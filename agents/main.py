@@ -1,6 +1,7 @@
 """The agent of one node: `muster-agent` or `python -m agents.main`, configured by the environment.
 
 `muster-agent inspect` tells what the agent sees of its machine, and needs no configuration (agents/inspecting.py).
+`muster-agent --devices auto|virtual:h100:8` has precedence over MUSTER_DEVICES: the devices of this machine, or virtual ones.
 
 Exit status 0: told to end (its shims and their ranks go on). 2: wrong configuration. 3: another agent has this
 folder.
@@ -32,8 +33,19 @@ def main() -> int:
         from agents.inspecting import main as inspect  # the daemon does not carry what it does not use
 
         return inspect(sys.argv[2:])
+    environ = dict(os.environ)
+    match sys.argv[1:]:
+        case []:
+            pass
+        case ["--devices", wanted]:
+            environ |= {"MUSTER_DEVICES": wanted, "MUSTER_VIRTUAL_DEVICES": ""}
+        case words:
+            sys.stderr.write(
+                f"muster-agent: expected `inspect` or `--devices auto|virtual:TYPE:COUNT`, found {words}\n"
+            )
+            return 2
     try:
-        config = from_environment()
+        config = from_environment(environ)
         level = logging.getLevelNamesMapping().get(config.log_level.upper(), logging.INFO)
         logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
         logging.getLogger("websockets").setLevel(logging.WARNING)
@@ -66,6 +78,7 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
         sys.stderr.write(f"muster-agent: {error}\n")
         return 2
     node.adopt()
+    await node.health.first_look()
     health = asyncio.create_task(node.health.run())
     sessions = Sessions(config, node.worker)
     sync = asyncio.create_task(Sync(config, node, sessions, clock=clock, randomness=random.Random()).run())

@@ -1,5 +1,6 @@
 """The node's inventory, as the agent offers it: what the configuration says, or what this machine was found to have."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -53,14 +54,13 @@ def compose(
     for one in conditions:
         if one.device is not None and one.blocking:
             troubles.setdefault(one.device, []).append(one.reason)
-    if virtual:
-        devices: Sequence[Device] = given.devices
-    elif found is None:
-        return given
-    else:
-        devices = _devices(found, known)
+    devices: Sequence[Device] = given.devices if virtual or found is None else _devices(found, known)
     devices = tuple(
-        replace(one, healthy=False, problems=tuple(troubles[one.index][:4])) if one.index in troubles else one
+        replace(one, healthy=False, problems=tuple(troubles[one.index][:4]))
+        if one.index in troubles
+        else replace(one, healthy=True, problems=())
+        if found is None or virtual
+        else one
         for one in devices
     )
     if found is None:
@@ -73,10 +73,13 @@ def compose(
 def _devices(found: Inspection, known: Sequence[Known]) -> list[Device]:
     seen = {device.index: device for device in found.devices}
     names = [nic.name for nic in found.nics]
-    return [_device(one, seen.get(one.index), names) for one in known]
+    cards = Counter((one.vendor, one.card) for one in known)
+    return [
+        _device(one, seen.get(one.index), names, one.card if cards[one.vendor, one.card] > 1 else None) for one in known
+    ]
 
 
-def _device(one: Known, seen: FoundDevice | None, nics: list[str]) -> Device:
+def _device(one: Known, seen: FoundDevice | None, nics: list[str], card: int | None) -> Device:
     nearest = tuple(seen.nearest_nics) if seen else ()
     parts = (
         [str(part.get("uuid") or part.get("index")) for part in (seen.details.get("mig_devices") or ())] if seen else []
@@ -91,7 +94,7 @@ def _device(one: Known, seen: FoundDevice | None, nics: list[str]) -> Device:
         bus=one.bus,
         numa=seen.numa if seen else None,
         group=seen.group if seen else None,
-        card=seen.details.get("card") if seen and isinstance(seen.details.get("card"), int) else None,
+        card=card,
         nic=nics.index(nearest[0]) if nearest and nearest[0] in nics else None,
         healthy=seen is not None,
         problems=() if seen is not None else ("DeviceMissing",),

@@ -22,6 +22,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     bus: str | None = None
     model: str = ""
     memory_mib: int | None = None
+    card: int | None = None
+    chip: int | None = None
+    """Of a card with several devices: its number, and the device's number on it (Ascend)."""
 
 
 def settle(found: Inspection, known: Sequence[Known]) -> tuple[Known, ...]:
@@ -78,7 +81,14 @@ def _as(device: FoundDevice, index: int, before: Known | None) -> Known:
         bus=device.bus or (before.bus if before else None),
         model=model,
         memory_mib=device.memory_mib or (before.memory_mib if before else None),
+        card=_number(device, "npu_id", before.card if before else None),
+        chip=_number(device, "chip_id", before.chip if before else None),
     )
+
+
+def _number(device: FoundDevice, name: str, before: int | None) -> int | None:
+    told = device.details.get(name)
+    return told if isinstance(told, int) else before
 
 
 def type_of(model: str) -> str:

@@ -18,6 +18,23 @@ _VENDORS: Final = {
     "0x9999": "metax",
     "0x1ed5": "mthreads",
 }
+_COUNTERS: Final = (
+    "link_downed",
+    "link_error_recovery",
+    "symbol_error",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "port_xmit_wait",
+    "port_rcv_data",
+    "port_xmit_data",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "out_of_sequence",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "roce_adp_retrans",
+    "rx_icrc_encapsulated",
+)
 _CLASSES: Final = ("0x0300", "0x0302", "0x0380", "0x1200", "0x0b40")
 
 
@@ -27,6 +44,11 @@ def text(path: Path) -> str | None:
         return path.read_text(errors="replace").strip()
     except OSError:
         return None
+
+
+def number(path: Path) -> int | None:
+    found = re.match(r"-?\d+", text(path) or "")
+    return int(found.group()) if found else None
 
 
 def nics(sys: Path = SYS) -> list[FoundNic]:
@@ -43,8 +65,8 @@ def _port(device: Path, port: Path, ports: int) -> FoundNic:
     state, rate = text(port / "state"), re.match(r"[\d.]+", text(port / "rate") or "")
     numa = text(device / "device/numa_node") or ""
     counters: dict[str, int] = {}
-    for name in ("link_downed", "symbol_error", "port_rcv_errors", "port_xmit_wait"):
-        value = text(port / "counters" / name)
+    for name in _COUNTERS:
+        value = text(port / "counters" / name) or text(port / "hw_counters" / name)
         if value is not None and value.isdigit():
             counters[name] = int(value)
     netdev = device / "device/net"

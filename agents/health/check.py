@@ -51,6 +51,29 @@ class Outcome(msgspec.Struct, kw_only=True):
     trouble: str = ""
 
 
+class Request(msgspec.Struct, kw_only=True):
+    """What a process that looks at the machine is asked. `timeout`: seconds for each tool."""
+
+    checks: tuple[str, ...] = ()
+    look: bool = True
+    timeout: float = 10.0
+    now: float = 0.0
+    known: tuple[Known, ...] = ()
+    expected: int | None = None
+    held: tuple[int, ...] = ()
+    folder: str = "/"
+    plugins: str = ""
+    memory: dict[str, Memory] = {}
+
+
+class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One line of the answer: what is seen, with all devices that are known now; or what a check gave."""
+
+    seen: Inspection | None = None
+    known: tuple[Known, ...] = ()
+    outcome: Outcome | None = None
+
+
 LONGEST: Final = 400  # characters of a message
 
 

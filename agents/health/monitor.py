@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 import agents
 from agents.config import AgentConfig
 from agents.devices import inventory, virtual
 from agents.health import judging, kernel_watch
 from agents.health.book import Book
-from agents.health.check import Outcome, Scene, wrong
+from agents.health.check import Answer, Outcome, Request, Scene, wrong
 from agents.health.checks.registry import BY_NAME, CHECKS
 from agents.health.kernel_log import KernelLog
-from agents.health.probe import Answer, Request
 from agents.health.state import Remembered, load, save
 from agents.health.tasks import Tasks
 from agents.runtime.children import Children
@@ -74,13 +74,15 @@ class Monitor:
             cursor=before.cursor,
             latched=() if self._fresh_boot else before.latched,
             known=before.known,
+            devices=before.devices,
+            nics=before.nics,
             results=before.results,
             memory={} if self._fresh_boot else before.memory,
         )
         self._book = Book(self._kept.latched)
         self._kernel = KernelLog()
         self._virtual = bool(config.virtual_devices)
-        self._given = have
+        self._given = have if self._virtual else replace(have, devices=before.devices, nics=before.nics)
         self._found: Inspection | None = None
         self._looks = 0
         self._due = {check.name: 0.0 for check in CHECKS if self._wanted(check.virtual)}
@@ -144,6 +146,12 @@ class Monitor:
         async with asyncio.TaskGroup() as group:
             for job in jobs:
                 group.create_task(self._for_ever(job))
+
+    async def first_look(self) -> None:
+        """Before the controller is told of this node, so that it never seems to have nothing. Where something was found
+        before, that is said until the next look."""
+        if not self._virtual and self._config.health != "off" and not self._kept.devices:
+            await self._probe([])
 
     async def _for_ever(self, job: Callable[[], Any]) -> None:
         while True:
@@ -274,7 +282,7 @@ class Monitor:
             self._take_outcome(Outcome(check=name, conditions=tuple(conditions), memory=memory))
 
     async def _probe(self, names: list[str]) -> None:
-        look = not self._virtual and any(BY_NAME[name].virtual for name in names)
+        look = not self._virtual and (not names or any(BY_NAME[name].virtual for name in names))
         request = Request(
             checks=tuple(names),
             look=look,
@@ -371,6 +379,9 @@ class Monitor:
 
     def _save(self) -> None:
         self._kept.latched = self._book.latched()
+        if not self._virtual:
+            offered = self.inventory()
+            self._kept.devices, self._kept.nics = offered.devices, offered.nics
         try:
             save(self._path, self._kept)
             self._saved_at, self._cursor_moved = self._clock.boottime(), False

@@ -14,31 +14,10 @@ from queue import Empty, Queue
 import msgspec
 
 from agents.devices import live
-from agents.devices.known import Known, settle
-from agents.health.check import Check, Memory, Outcome, Scene
+from agents.devices.known import settle
+from agents.health.check import Answer, Check, Memory, Outcome, Request, Scene
 from agents.health.checks.registry import BY_NAME
 from muster.inspection import Inspection
-
-
-class Request(msgspec.Struct, kw_only=True):
-    checks: tuple[str, ...] = ()
-    look: bool = True
-    timeout: float = live.TIMEOUT
-    now: float = 0.0
-    known: tuple[Known, ...] = ()
-    expected: int | None = None
-    held: tuple[int, ...] = ()
-    folder: str = "/"
-    plugins: str = ""
-    memory: dict[str, Memory] = {}
-
-
-class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One line of the answer: what is seen, with all devices that are known now; or what a check gave."""
-
-    seen: Inspection | None = None
-    known: tuple[Known, ...] = ()
-    outcome: Outcome | None = None
 
 
 def main(path: str) -> None:

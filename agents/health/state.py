@@ -10,7 +10,7 @@ import msgspec
 from agents.devices.known import Known
 from agents.runtime.folder import replace
 from muster.conditions import Condition
-from muster.protocol import TaskResult
+from muster.protocol import Device, Nic, TaskResult
 
 log = logging.getLogger("muster.agent")
 
@@ -23,6 +23,9 @@ class Remembered(msgspec.Struct, kw_only=True):
     cursor: str | None = None
     latched: tuple[Condition, ...] = ()
     known: tuple[Known, ...] = ()
+    devices: tuple[Device, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    """As last offered: what an agent that starts again says until it has looked."""
     results: dict[str, TaskResult] = {}
     memory: dict[str, dict[str, Any]] = {}
 
