@@ -9,6 +9,7 @@ from cli.api import connect, path_to
 from cli.errors import Failure
 from cli.group import Suggesting
 from cli.output import Column, age, as_json, clean, colours, now, say, table, terminal_width
+from cli.verbs.backup import backup, restore
 
 COLUMNS = (
     Column("ID", lambda item: item["id"]),
@@ -37,6 +38,10 @@ def _phases(one: dict[str, Any]) -> str:
 @click.group(cls=Suggesting)
 def admin() -> None:
     """For operators: does the cluster keep its promises?"""
+
+
+admin.add_command(backup)
+admin.add_command(restore)
 
 
 @admin.command()
