@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.records import Verdict
+from controller.recovery.hardware import proof
 from controller.recovery.policy import POLICIES, USAGE, exit_meaning, innocent
 from controller.recovery.reading import KILL, End, culprit, ends
 from controller.recovery.repetition import INFRASTRUCTURE, idle_attempts, same_ends
@@ -88,6 +89,27 @@ def node_lost(scene: Scene) -> Verdict | None:
 
 def start_refused(scene: Scene) -> Verdict | None:
     return could_not_start(scene.case)
+
+
+def hardware(scene: Scene) -> Verdict | None:
+    """The kernel or a device said why: that beats what ranks printed. A kill for want of memory is proven by itself."""
+    end = scene.culprit
+    times = [one.at for one in scene.ends if one.at]
+    found = proof(scene.case, min(times, default=None))
+    if found is None or (end is not None and end.oom):
+        return None
+    node = found.sight.node
+    return Verdict(
+        category=found.category,
+        action="replace",
+        why=f"{found.what}; {does('replace')}",
+        culprit_nodes=(node,),
+        culprit_rank=end.rank if end is not None and end.node == node else None,
+        node_at_fault=True,
+        certainty="confirmed",
+        decided_by=(found.sight.text.strip()[:300], *((end.proof,) if end is not None else ())),
+        fingerprint=f"hardware:{found.category}|{node}",
+    )
 
 
 def vanished(scene: Scene) -> Verdict | None:
@@ -171,6 +193,7 @@ RULES: Final[Sequence[Rule]] = (
     succeeded,
     node_lost,
     start_refused,
+    hardware,
     vanished,
     out_of_memory,
     known_kind,
@@ -189,7 +212,7 @@ def _with_progress(scene: Scene, verdict: Verdict) -> Verdict:
     end = scene.culprit
     if verdict.action not in RESTARTS or verdict.category in (*INFRASTRUCTURE, "launch_failed"):
         return verdict
-    if end is None or verdict.fingerprint.startswith("start:"):
+    if end is None or verdict.fingerprint.startswith(("start:", "hardware:")):
         return verdict
     limit = int(scene.case.job.spec.get("recovery", {}).get("noProgressLimit", 2))
     what = verdict.why.partition(";")[0]

@@ -57,7 +57,9 @@ def _attempts(case: FailureCase) -> Iterator[tuple[AttemptRecord, bool]]:
 
 
 def _says_nothing(verdict: Verdict | None) -> bool:
-    return verdict is not None and (verdict.category in INFRASTRUCTURE or verdict.fingerprint.startswith("start:"))
+    return verdict is not None and (
+        verdict.category in INFRASTRUCTURE or verdict.fingerprint.startswith(("start:", "hardware:"))
+    )
 
 
 def _advanced(attempt: AttemptRecord, earlier: tuple[AttemptRecord, ...]) -> bool:
