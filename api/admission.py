@@ -1,11 +1,12 @@
 """Whether a job may be submitted as things stand: what the manifest alone cannot tell."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from controller.records import JobRecord, QueueRecord
-from controller.scheduling.requests import PRIORITY_CLASSES, request_of
+from controller.records import JobRecord, PriorityClassRecord, QueueRecord
+from controller.scheduling.requests import request_of
 from muster.accelerators import canonical, suggest
+from muster.priority import BUILTIN_CLASSES
 from muster.problems import FieldError, nearest
 
 if TYPE_CHECKING:
@@ -14,14 +15,32 @@ if TYPE_CHECKING:
 
 
 def findings(spec: dict[str, Any], queues: Iterable[QueueRecord], index: "ClusterIndex") -> list[FieldError]:
-    """Everything that is wrong with the spec (in its wire form), at once."""
+    """Everything that is wrong with the spec (in its wire form), at once, but for its priority class."""
     errors = [
         _one_of("spec.queue", "unknown queue", spec["queue"], [queue.name for queue in queues]),
-        _one_of("spec.priorityClass", "unknown priority class", spec["priorityClass"], PRIORITY_CLASSES),
         *(_accelerator(number, kind["type"]) for number, kind in enumerate(spec.get("accelerators", ()))),
         *_levels(spec.get("topology") or {}, index),
     ]
     return [error for error in errors if error is not None]
+
+
+def class_errors(job: JobRecord, classes: Mapping[str, PriorityClassRecord]) -> list[FieldError]:
+    """Whether the job may have the priority class that it names."""
+    field, name = "spec.priorityClass", job.spec["priorityClass"]
+    if name not in classes:
+        error = _one_of(field, "unknown priority class", name, {*classes, *BUILTIN_CLASSES})
+        return [error] if error else []
+    who = classes[name].spec.get("who")
+    if who is None or is_one_of(job, who):
+        return []
+    named = "; ".join(f"{what} {', '.join(names)}" for what, names in who.items() if names)
+    return [FieldError(field, f"may be used only by {named}", "FORBIDDEN", name)]
+
+
+def is_one_of(job: JobRecord, who: Mapping[str, Any]) -> bool:
+    """Whether any of the lists of `namespaces`, `users` and `queues` names it."""
+    own = (("namespaces", job.namespace), ("users", job.user), ("queues", job.spec.get("queue")))
+    return any(value in (who.get(what) or ()) for what, value in own)
 
 
 def completed(spec: dict[str, Any], queue: QueueRecord | None) -> dict[str, Any]:

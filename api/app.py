@@ -31,7 +31,21 @@ from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
 from api.renewals import Renewals
-from api.routes import about, admin, changes, events, health, job_parts, jobs, logs, nodes, queues, sessions, why
+from api.routes import (
+    about,
+    admin,
+    changes,
+    events,
+    health,
+    job_parts,
+    jobs,
+    logs,
+    nodes,
+    policies,
+    queues,
+    sessions,
+    why,
+)
 from api.services import Services
 from api.sessions import Desk
 from api.settings import Settings
@@ -75,7 +89,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     for error in (Problem, StoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(error, _refused)
     token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
-    for module in (jobs, job_parts, why, logs, nodes, queues, events, changes, admin, about):
+    for module in (jobs, job_parts, why, logs, nodes, queues, policies, events, changes, admin, about):
         app.include_router(module.router, prefix=PREFIX, dependencies=[token])
     app.include_router(sessions.router, prefix=PREFIX)
     app.include_router(sessions.agents)
@@ -136,6 +150,7 @@ def prepare(here: Services) -> None:
         cluster = w.cluster()
         if not cluster.incarnation:
             w.put_cluster(replace(cluster, incarnation=here.new_id()), before="")
+        policies.ensure_builtin(w, here.new_id, now)
 
     here.write(act)
 

@@ -11,10 +11,17 @@ from api.bulk import MOST
 from api.views import ProblemView
 from muster.resources.job import Job
 from muster.resources.meta import API_VERSION
+from muster.resources.policy import MaintenanceWindow, PriorityClass, Reservation
 from muster.resources.queue import Queue
 
 _REF: Final = "#/components/schemas/{model}"
-_MANIFESTS: Final = {"Job": Job, "Queue": Queue}
+_MANIFESTS: Final = {
+    "Job": Job,
+    "Queue": Queue,
+    "PriorityClass": PriorityClass,
+    "Reservation": Reservation,
+    "MaintenanceWindow": MaintenanceWindow,
+}
 
 _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "Job": {
@@ -28,6 +35,24 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "kind": "Queue",
         "metadata": {"name": "research"},
         "spec": {"defaultTimeLimit": "12h"},
+    },
+    "PriorityClass": {
+        "apiVersion": "muster.dev/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "spec": {"value": 1000, "who": {"namespaces": ["research"]}},
+    },
+    "Reservation": {
+        "apiVersion": "muster.dev/v1",
+        "kind": "Reservation",
+        "metadata": {"name": "course"},
+        "spec": {"size": 4, "accelerator": "h100", "duration": "4h", "who": {"namespaces": ["course"]}},
+    },
+    "MaintenanceWindow": {
+        "apiVersion": "muster.dev/v1",
+        "kind": "MaintenanceWindow",
+        "metadata": {"name": "cooling"},
+        "spec": {"nodeSelector": {"muster.dev/block": "b0"}, "start": "2026-12-01T08:00:00Z", "duration": "2h"},
     },
 }
 

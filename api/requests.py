@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Final
 
 import msgspec
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from msgspec import Struct
 
 from muster.problems import FieldError, Problem
@@ -58,6 +58,7 @@ async def _once(request: Request) -> Once | None:
     return Once(scope, hashlib.sha256(content).hexdigest())
 
 
+DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
 Document = Annotated[Any, Depends(_document)]
 OnlyOnce = Annotated[Once | None, Depends(_once)]
 

@@ -12,15 +12,20 @@ from controller.records import (
     EventRecord,
     IncidentRecord,
     JobRecord,
+    MaintenanceWindowRecord,
     MeasurementRecord,
     NodeRecord,
+    PriorityClassRecord,
     ProgramRecord,
     QueueRecord,
     Record,
     RepairRecord,
+    ReservationRecord,
     WorkerRecord,
 )
 from controller.state import Prediction, Reading
+
+POLICY_RECORDS = (PriorityClassRecord, ReservationRecord, MaintenanceWindowRecord)
 
 
 def jobs(r: Reading, records: Iterable[JobRecord], etas: Mapping[str, EtaView] | None = None) -> list[JobView]:
@@ -75,6 +80,8 @@ def _views(r: Reading, kind: Any, found: list[Any]) -> Sequence[Any]:
         return nodes(r, found)
     if kind is QueueRecord:
         return queues(r, found)
+    if kind in POLICY_RECORDS:
+        return [wire.policy(one) for one in found]
     plain: dict[Any, Any] = {
         WorkerRecord: wire.worker,
         CheckpointRecord: wire.checkpoint,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from api import admission
 from api.inventory import Ground
 from api.problems import conflict, not_found
-from controller.records import JobRecord, QueueRecord
+from controller.records import JobRecord, PriorityClassRecord, QueueRecord
 from controller.state import Actor, Reading, Writer, checkpoint_directory
 from muster.problems import FieldError, Problem
 from muster.reasons import Held
@@ -108,12 +108,17 @@ def _insert(w: Writer, asked: Submission, record: JobRecord) -> None:
 
 
 class Standing:
-    """What new jobs are judged by: queues, live names, directories in use; with what was admitted already."""
+    """What new jobs are judged by: queues, priority classes, live names, directories in use; with what was admitted already."""
 
     def __init__(
-        self, queues: list[QueueRecord], names: dict[tuple[str, str], str], owners: dict[str, JobRecord]
+        self,
+        queues: list[QueueRecord],
+        classes: list[PriorityClassRecord],
+        names: dict[tuple[str, str], str],
+        owners: dict[str, JobRecord],
     ) -> None:
         self._queues, self._names, self._owners = queues, names, owners
+        self._classes = {one.name: one for one in classes}
 
     @classmethod
     def of(cls, r: Reading, asked: Sequence[Submission]) -> "Standing":
@@ -126,7 +131,7 @@ class Standing:
             for name, phase in r.live_names(namespace, some).items()
         }
         paths = {path for one in asked if (path := _directory(one.job)) is not None}
-        return cls(r.queues(), names, r.jobs_in_directories(paths))
+        return cls(r.queues(), r.policies(PriorityClassRecord), names, r.jobs_in_directories(paths))
 
     def admit(self, asked: Submission) -> JobRecord:
         """Raises Problem 409 or 422."""
@@ -145,13 +150,17 @@ class Standing:
 
     def judge(self, record: JobRecord, ground: Ground) -> JobRecord:
         """The record completed and with its warnings. Raises Problem 422 or 409."""
-        if errors := admission.findings(record.spec, self._queues, ground.index):
+        errors = admission.findings(record.spec, self._queues, ground.index)
+        errors += admission.class_errors(record, self._classes)
+        if errors:
             topology = all(error.code == "INVALID_TOPOLOGY" for error in errors)
             raise Problem(
                 422, "INVALID_TOPOLOGY" if topology else "INVALID", "The manifest is not valid", errors=tuple(errors)
             )
         queue = next(queue for queue in self._queues if queue.name == record.spec["queue"])
         record = replace(record, spec=admission.completed(record.spec, queue))
+        if (ranked := self._classes.get(record.spec["priorityClass"])) is not None:
+            record = replace(record, priority=ranked.spec["value"], preempts=ranked.spec.get("preempts") != "never")
         other = self._owners.get(checkpoint_directory(record.spec) or "")
         if other is not None and other.uid != record.uid:
             message = f"job {other.namespace}/{other.name} has its checkpoints there, and it is live"
@@ -181,6 +190,8 @@ def apply(w: Reading, asked: Submission) -> Applied:
     if "suspend" in fields:
         fields["wished_at"] = asked.now
     record = Standing.of(w, [asked]).judge(replace(found, **fields), asked.ground)
+    if "spec.priorityClass" in paths:
+        fields |= {"priority": record.priority, "preempts": record.preempts}
     if isinstance(w, Writer):
         record = w.patch_job(found.uid, **fields, warnings=record.warnings)
         _event(w, record, "Configured", f"changed by {asked.user}: {', '.join(paths)}")

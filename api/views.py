@@ -347,6 +347,24 @@ class QueueView(TypedDict):
     status: QueueStatus
 
 
+class PolicyStatus(TypedDict, total=False):
+    """Of a span of time: when it is, in UTC, and whether it has begun or is over."""
+
+    startsAt: str | None
+    endsAt: str | None
+    warnings: list[str]
+
+
+class PolicyView(TypedDict):
+    """A priority class, reservation or maintenance window."""
+
+    apiVersion: str
+    kind: str
+    metadata: MetadataView
+    spec: dict[str, Any]
+    status: PolicyStatus
+
+
 class SelfView(TypedDict):
     """What an attempt may know about itself."""
 

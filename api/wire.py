@@ -23,6 +23,8 @@ from api.views import (
     NodeView,
     OutboxView,
     PlacedView,
+    PolicyStatus,
+    PolicyView,
     ProgramView,
     ProgressView,
     QueueView,
@@ -40,6 +42,8 @@ from controller.records import (
     JobRecord,
     LeaseRecord,
     NodeRecord,
+    PolicyRecord,
+    PriorityClassRecord,
     ProgramRecord,
     QueueRecord,
     ResumePoint,
@@ -380,6 +384,28 @@ def queue(record: QueueRecord, jobs: Iterable[JobRecord], accuracy: AccuracyView
             "jobs": dict(sorted(Counter(str(one.phase) for one in jobs).items())),
             "etaAccuracy": accuracy,
         },
+    }
+
+
+def policy(record: PolicyRecord, now: float | None = None) -> PolicyView:
+    """`now`: to warn of a span that is over."""
+    status: PolicyStatus = {}
+    if not isinstance(record, PriorityClassRecord):
+        over = ["it is over already"] if now is not None and record.ends_at <= now else []
+        status = {"startsAt": iso(record.starts_at), "endsAt": iso(record.ends_at), "warnings": over}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": type(record).__name__.removesuffix("Record"),
+        "metadata": {
+            "name": record.name,
+            "labels": record.labels,
+            "uid": record.uid,
+            "resourceVersion": str(record.revision),
+            "generation": record.generation,
+            "createdAt": iso(record.created_at),
+        },
+        "spec": record.spec,
+        "status": status,
     }
 
 

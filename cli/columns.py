@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any, Final
 
 from cli.output import Column, age, moment, size, span, until
+from muster.clock import from_iso
 
 Object = dict[str, Any]
 NAMESPACE: Final = Column("NAMESPACE", lambda one: one["metadata"].get("namespace"))
@@ -65,6 +66,33 @@ def _queues(at: float) -> list[Column]:
     ]
 
 
+def _priority_classes(at: float) -> list[Column]:
+    return [
+        Column("NAME", _name),
+        Column("VALUE", lambda one: one["spec"]["value"]),
+        Column("PREEMPTS", lambda one: one["spec"].get("preempts")),
+        Column("AGE", lambda one: age(one["metadata"].get("createdAt"), at)),
+        Column("WHO", who, elastic=True),
+    ]
+
+
+def _reservations(at: float) -> list[Column]:
+    return [Column("NAME", _name), *_span(at), Column("WHO", who), Column("NODES", nodes_of, elastic=True)]
+
+
+def _windows(at: float) -> list[Column]:
+    running = Column("RUNNING", lambda one: one["spec"].get("running"))
+    return [Column("NAME", _name), *_span(at), running, Column("NODES", nodes_of, elastic=True)]
+
+
+def _span(at: float) -> list[Column]:
+    return [
+        Column("STATE", lambda one: span_state(one, at), painted=True),
+        Column("START", lambda one: _minute(one["status"].get("startsAt"))),
+        Column("END", lambda one: _minute(one["status"].get("endsAt"))),
+    ]
+
+
 def _events(at: float) -> list[Column]:
     return [
         Column("AGE", lambda one: age(one.get("at"), at)),
@@ -109,6 +137,9 @@ _MADE: Final = {
     "Job": _jobs,
     "Node": _nodes,
     "Queue": _queues,
+    "PriorityClass": _priority_classes,
+    "Reservation": _reservations,
+    "MaintenanceWindow": _windows,
     "Event": _events,
     "Attempt": _attempts,
     "Checkpoint": _checkpoints,
@@ -169,6 +200,35 @@ def memory(one: Object) -> str:
 def queue_jobs(one: Object) -> str:
     jobs = one.get("status", {}).get("jobs", {})
     return ", ".join(f"{count} {phase}" for phase, count in jobs.items() if count)
+
+
+def who(one: Object) -> str:
+    """`namespaces a, b; users c`; everybody where nobody is named."""
+    named = one["spec"].get("who") or {}
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in named.items() if names) or "everybody"
+
+
+def nodes_of(one: Object) -> str:
+    """Which nodes a reservation or a window is about."""
+    spec = one["spec"]
+    parts = [
+        ",".join(spec.get("nodes") or ()),
+        ",".join(f"{k}={v}" for k, v in (spec.get("nodeSelector") or {}).items()),
+    ]
+    if spec.get("size"):
+        kind = f" of {spec['accelerator']}" if spec.get("accelerator") else ""
+        parts.append(f"{spec['size']}{kind}" + (f" in one {spec['level']}" if spec.get("level") else ""))
+    return " ".join(filter(None, parts))
+
+
+def span_state(one: Object, at: float) -> str:
+    """`Ahead`, `Now` or `Over`."""
+    starts, ends = (from_iso(one["status"][word]) for word in ("startsAt", "endsAt"))
+    return "Ahead" if at < starts else "Now" if at < ends else "Over"
+
+
+def _minute(text: str | None) -> str:
+    return f"{text[:10]} {text[11:16]}" if text else ""
 
 
 def checkpoint_name(one: Object) -> str:

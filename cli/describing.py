@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cli.columns import accelerators, accuracy, devices, memory, node_phase, queue_jobs
+from cli.columns import accelerators, accuracy, devices, memory, node_phase, nodes_of, queue_jobs, span_state, who
 from cli.output import Column, age, clean, table, until
 from cli.timeline import clock, fact, ranges, timeline
 
@@ -126,6 +126,27 @@ def why(one: Object, *, width: int, now: float) -> str:
         *_listed("Numbers", [f"{name} {number}" for name, number in status["numbers"].items()], joined=True),
         *_listed("Would help", status["helps"]),
         ("Starts", _eta(status.get("eta"), now) or ("not predicted yet" if _waits(status) else "")),
+    ]
+    return "\n".join(_lines(facts, width))
+
+
+def policy(one: Object, *, width: int, now: float) -> str:
+    """A priority class, reservation or maintenance window."""
+    spec, status = one["spec"], one["status"]
+    facts = [
+        *_identity(one, now),
+        ("Value", str(spec.get("value", ""))),
+        ("Preempts", spec.get("preempts") or ""),
+        ("Who", who(one) if one["kind"] != "MaintenanceWindow" else ""),
+        ("Nodes", nodes_of(one)),
+        (
+            "Running jobs",
+            {"wait": "end by themselves", "stop": "are stopped and queued again"}.get(spec.get("running"), ""),
+        ),
+        ("From", status.get("startsAt") or ""),
+        ("To", status.get("endsAt") or ""),
+        ("State", span_state(one, now) if status.get("startsAt") else ""),
+        ("Description", spec.get("description") or ""),
     ]
     return "\n".join(_lines(facts, width))
 

@@ -22,10 +22,15 @@ class Resource:
 JOB: Final = Resource("job", "Job", "jobs", "jo")
 NODE: Final = Resource("node", "Node", "nodes", "no", namespaced=False)
 QUEUE: Final = Resource("queue", "Queue", "queues", "q", namespaced=False)
+PRIORITY_CLASS: Final = Resource("priorityclass", "PriorityClass", "priorityclasses", "pc", namespaced=False)
+RESERVATION: Final = Resource("reservation", "Reservation", "reservations", "rsv", namespaced=False)
+MAINTENANCE: Final = Resource("maintenancewindow", "MaintenanceWindow", "maintenancewindows", "mw", namespaced=False)
 EVENT: Final = Resource("event", "Event", "events", "ev")
 ATTEMPT: Final = Resource("attempt", "Attempt", "attempts", "at", of_job=True)
 CHECKPOINT: Final = Resource("checkpoint", "Checkpoint", "checkpoints", "cp", of_job=True)
-ALL: Final = (JOB, NODE, QUEUE, EVENT, ATTEMPT, CHECKPOINT)
+ALL: Final = (JOB, NODE, QUEUE, PRIORITY_CLASS, RESERVATION, MAINTENANCE, EVENT, ATTEMPT, CHECKPOINT)
+DECLARED: Final = (JOB, QUEUE, PRIORITY_CLASS, RESERVATION, MAINTENANCE)
+"""What manifests describe."""
 
 
 def resource(word: str, among: Sequence[Resource] = ALL) -> Resource:

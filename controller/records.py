@@ -82,6 +82,18 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     last_failure: str = ""
     preferred: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    priority: int | None = None
+    """Of its class when it was submitted; None: by the name of its class."""
+    preempts: bool = True
+    """Whether it may evict jobs of lower priority."""
+    met: tuple[str, ...] = ()
+    """Jobs of `after` whose condition has come true; it stays true."""
+    parent: str = ""
+    """Uid of the array that it is an element of."""
+    element: int | None = None
+    """Its index in that array."""
+    made: int = 0
+    """Of an array: how many of its elements have been made, in their order."""
     claim: Claim | None = None
     promise: Promise | None = None
     wait: Waited | None = None
@@ -317,6 +329,49 @@ class ProgramRecord(Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
+class PriorityClassRecord(Struct, frozen=True, kw_only=True):
+    """A named priority. Jobs take `value` when they are submitted."""
+
+    name: str
+    uid: str
+    spec: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    generation: int = 1
+    created_at: float = 0.0
+    revision: int = 0
+
+
+class ReservationRecord(Struct, frozen=True, kw_only=True):
+    """Nodes kept for some from `starts_at` to `ends_at` (UTC seconds). `spec` says which and for whom."""
+
+    name: str
+    uid: str
+    spec: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    starts_at: float = 0.0
+    ends_at: float = 0.0
+    generation: int = 1
+    created_at: float = 0.0
+    revision: int = 0
+
+
+class MaintenanceWindowRecord(Struct, frozen=True, kw_only=True):
+    """Nodes that are nobody's from `starts_at` to `ends_at` (UTC seconds). `spec` says which."""
+
+    name: str
+    uid: str
+    spec: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    starts_at: float = 0.0
+    ends_at: float = 0.0
+    generation: int = 1
+    created_at: float = 0.0
+    revision: int = 0
+
+
+PolicyRecord = PriorityClassRecord | ReservationRecord | MaintenanceWindowRecord
+
+
 class CheckpointRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One checkpoint of a job as last seen by an agent. `epoch` is the attempt that reported it."""
 
@@ -373,6 +428,7 @@ Record = (
     | NodeRecord
     | QueueRecord
     | ProgramRecord
+    | PolicyRecord
     | CheckpointRecord
     | IncidentRecord
     | EventRecord
@@ -386,7 +442,7 @@ class Change(Struct, frozen=True, kw_only=True, gc=False):
     reader read it (never older than the revision; a later change of the same thing may already be in it)."""
 
     revision: int
-    kind: str  # Job, Attempt, Worker, Node, Queue, Checkpoint, Incident, Event, Repair, Measurement
+    kind: str  # Job, Attempt, Worker, Node, Queue, PriorityClass, Reservation, MaintenanceWindow, Checkpoint, ...
     uid: str
     namespace: str = ""
     name: str = ""

@@ -57,8 +57,15 @@ __all__ = [
 
 Objects = list[Object]
 
-PLURALS: Final = {"Job": "jobs", "Node": "nodes", "Queue": "queues"}
-CLUSTER_WIDE: Final = frozenset({"Node", "Queue"})
+PLURALS: Final = {
+    "Job": "jobs",
+    "Node": "nodes",
+    "Queue": "queues",
+    "PriorityClass": "priorityclasses",
+    "Reservation": "reservations",
+    "MaintenanceWindow": "maintenancewindows",
+}
+CLUSTER_WIDE: Final = frozenset(PLURALS) - {"Job"}
 
 
 class Cluster(NamedTuple):

@@ -6,9 +6,10 @@ from cli import options
 from cli.api import Api, connect, jobs_path, path_to
 from cli.errors import Exit, Failure, suggestion
 from cli.manifests import Manifest, load
+from cli.names import DECLARED
 from cli.output import as_json, as_yaml, say
 
-KINDS = ("Job", "Queue")
+KINDS = {one.kind: one for one in DECLARED}
 
 
 @click.command(
@@ -44,10 +45,11 @@ def apply(files: tuple[str, ...], namespace: str | None, dry_run: bool, form: st
 def place(manifest: Manifest, namespace: str | None) -> tuple[str, str]:
     """Path and namespace of what the manifest describes. Raises Failure."""
     if manifest.kind not in KINDS:
-        hint = suggestion(manifest.kind, KINDS) or f"kinds: {', '.join(KINDS)}"
+        hint = suggestion(manifest.kind, list(KINDS)) or f"kinds: {', '.join(KINDS)}"
         raise Failure(f'{manifest.source}: unknown kind "{manifest.kind}"', code=Exit.REFUSED, hint=hint)
-    if manifest.kind == "Queue":
-        return path_to("queues", manifest.name), ""
+    kind = KINDS[manifest.kind]
+    if not kind.namespaced:
+        return path_to(kind.plural, manifest.name), ""
     own = manifest.document["metadata"].get("namespace")
     if own and namespace and own != namespace:
         raise Failure(

@@ -6,16 +6,17 @@ from click.core import ParameterSource
 from cli import options
 from cli.api import connect, jobs_path, path_to
 from cli.errors import Exit, Failure
-from cli.names import JOB, QUEUE, targets
+from cli.names import DECLARED, JOB, targets
 from cli.output import say
 
 
 @click.command(epilog="Example:  muster delete job ddp-digits")
-@click.argument("what", nargs=-1, metavar="[job|queue NAME...]")
+@click.argument("what", nargs=-1, metavar="[job|queue|... NAME...]")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="What these manifests describe.")
 @options.namespace
 def delete(what: tuple[str, ...], files: tuple[str, ...], namespace: str) -> None:
-    """Cancel live jobs, remove finished ones with all that is known of them; remove queues."""
+    """Cancel live jobs, remove finished ones with all that is known of them; remove queues,
+    priority classes, reservations and maintenance windows."""
     if bool(what) == bool(files):
         raise Failure("say either what or -f FILE", code=Exit.USAGE, hint="muster delete job NAME")
     api, failures = connect(), list[Failure]()
@@ -36,8 +37,8 @@ def delete(what: tuple[str, ...], files: tuple[str, ...], namespace: str) -> Non
 
 def _named(what: tuple[str, ...], namespace: str) -> list[tuple[str, str]]:
     return [
-        (jobs_path(namespace, name) if kind is JOB else path_to("queues", name), f"{kind.word}/{name}")
-        for kind, name in targets(what, (JOB, QUEUE))
+        (jobs_path(namespace, name) if kind is JOB else path_to(kind.plural, name), f"{kind.word}/{name}")
+        for kind, name in targets(what, DECLARED)
     ]
 
 

@@ -6,20 +6,21 @@ import click
 
 from cli import describing, options
 from cli.api import Api, connect, jobs_path, path_to
-from cli.names import JOB, NODE, QUEUE, Resource, targets
+from cli.names import JOB, MAINTENANCE, NODE, PRIORITY_CLASS, QUEUE, RESERVATION, Resource, targets
 from cli.output import now, say, terminal_width
 
 EVENTS = 50
+POLICIES = (PRIORITY_CLASS, RESERVATION, MAINTENANCE)
 Object = dict[str, Any]
 
 
 @click.command(epilog="Example:  muster describe job ddp-digits")
-@click.argument("what", nargs=-1, required=True, metavar="job|node|queue NAME...")
+@click.argument("what", nargs=-1, required=True, metavar="job|node|queue|... NAME...")
 @options.namespace
 def describe(what: tuple[str, ...], namespace: str) -> None:
     """Tell all about one job (with its attempts and what each end cost), node or queue."""
     api = connect()
-    for number, (kind, name) in enumerate(targets(what, (JOB, NODE, QUEUE))):
+    for number, (kind, name) in enumerate(targets(what, (JOB, NODE, QUEUE, *POLICIES))):
         if number:
             say("\n")
         say(_text(api, kind, name, namespace))
@@ -29,6 +30,8 @@ def _text(api: Api, kind: Resource, name: str, namespace: str) -> str:
     width, at = max(60, min(terminal_width(), 120)), now()
     if kind is QUEUE:
         return describing.queue(api.get(path_to("queues", name)), width=width, now=at)
+    if kind in POLICIES:
+        return describing.policy(api.get(path_to(kind.plural, name)), width=width, now=at)
     if kind is NODE:
         node = api.get(path_to("nodes", name))
         happened = api.get("/events", limit=1000)["items"]

@@ -31,7 +31,8 @@ Examples:
 def get(
     what: tuple[str, ...], namespace: str, everywhere: bool, selector: str | None, form: str, no_headers: bool
 ) -> None:
-    """List jobs (jo), nodes (no), queues (q), events (ev), attempts JOB, checkpoints JOB [NAME]."""
+    """List jobs (jo), nodes (no), queues (q), priorityclasses (pc), reservations (rsv), maintenancewindows (mw),
+    events (ev), attempts JOB, checkpoints JOB [NAME]."""
     api = connect()
     kind, names = _asked(what)
     if selector and (kind is not JOB or names):

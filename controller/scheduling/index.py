@@ -20,10 +20,12 @@ from controller.records import (
     Change,
     CheckpointRecord,
     JobRecord,
+    MaintenanceWindowRecord,
     NodeRecord,
     ProgramRecord,
     QueueRecord,
     Record,
+    ReservationRecord,
     WorkerRecord,
 )
 from controller.scheduling.columns import Columns, carried, count_free, count_total, empty_columns, free_devices
@@ -36,16 +38,26 @@ from muster.problems import FieldError, nearest
 from muster.protocol import Device
 from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
-Known = TypeVar("Known", JobRecord, QueueRecord, NodeRecord, WorkerRecord, AttemptRecord)
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 FEW = 32
 """Changes of the order of service up to which each is put in its place by itself."""
+Known = TypeVar(
+    "Known",
+    JobRecord,
+    QueueRecord,
+    NodeRecord,
+    WorkerRecord,
+    AttemptRecord,
+    ReservationRecord,
+    MaintenanceWindowRecord,
+)
+Named = TypeVar("Named", NodeRecord, QueueRecord, ReservationRecord, MaintenanceWindowRecord)
 
 
 class ClusterIndex(Struct, frozen=True, kw_only=True):
-    """Nodes and queues by name, live jobs and attempts by uid, live workers by node and uid. `asks` are the
+    """Nodes, queues, reservations and maintenance windows by name, live jobs and attempts by uid, live workers by node and uid. `asks` are the
     requests of all live jobs, `gangs` those of the jobs that want to start. `carded` are the kinds of devices that
     some node gives out by whole cards. `free` is what is free now, `total` what would be if nothing ran. `order` are
     the gangs that may start now, as they are served; `busy` counts what still lives of each job, `priorities` the live
@@ -78,6 +90,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     stock: Stock
     programs: Mapping[str, ProgramRecord] = {}
     """What past runs needed, by uid."""
+    reservations: Mapping[str, ReservationRecord] = {}
+    windows: Mapping[str, MaintenanceWindowRecord] = {}
 
     def requests(self) -> list[GangRequest]:
         """The gangs that wait for a placement, in the order in which they are served. A job of which anything
@@ -97,6 +111,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
         records: list[Record] = [
             *self.nodes.values(),
             *self.queues.values(),
+            *self.reservations.values(),
+            *self.windows.values(),
             *self.jobs.values(),
             *self.attempts.values(),
             *living,
@@ -107,6 +123,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
         tables = (
             "nodes",
             "queues",
+            "reservations",
+            "windows",
             "jobs",
             "asks",
             "gangs",
@@ -189,6 +207,7 @@ class _Draft:
         self.saved = _Table(index.saved)
         self.elastic = index.elastic
         self.programs = index.programs  # copied when one changes
+        self.reservations, self.windows = _Table(index.reservations), _Table(index.windows)
         self.moved = False  # nodes have come, gone or changed their place in the fabric
         self.changed: set[str] = set()  # nodes whose own record changed
         self.stirred: set[str] = set()  # nodes whose workers changed
@@ -211,6 +230,10 @@ class _Draft:
                 self.programs = {**self.programs, record.uid: record}
             case CheckpointRecord():
                 self._checkpoint(record)
+            case ReservationRecord():
+                _keep(self.reservations, record.name, record)
+            case MaintenanceWindowRecord():
+                _keep(self.windows, record.name, record)
             case _:
                 pass  # incidents and events place nothing
 
@@ -233,6 +256,10 @@ class _Draft:
                 self.programs = {known: one for known, one in self.programs.items() if known != uid}
             case "Queue":
                 _drop(self.queues, uid)
+            case "Reservation":
+                _drop(self.reservations, uid)
+            case "MaintenanceWindow":
+                _drop(self.windows, uid)
 
     def _job(self, job: JobRecord) -> None:
         known = self.jobs.now.get(job.uid)
@@ -352,6 +379,8 @@ class _Draft:
             stock=before.stock,
             saved=self._saved(),
             programs=self.programs,
+            reservations=self.reservations.now,
+            windows=self.windows.now,
         )
 
     def _saved(self) -> Mapping[str, CheckpointRecord]:
@@ -431,7 +460,7 @@ def _keep(table: _Table[str, Known], key: str, record: Known, live: bool = True)
     return True
 
 
-def _drop(table: _Table[str, NodeRecord] | _Table[str, QueueRecord], uid: str) -> bool:
+def _drop(table: _Table[str, Named], uid: str) -> bool:
     """Remove by uid from a table by name. Its name may be another's by now: that one stays."""
     name = next((name for name, record in table.now.items() if record.uid == uid), None)
     if name is not None:

@@ -8,11 +8,9 @@ from controller.records import JobRecord
 from controller.scheduling.kinds import Turn
 from controller.scheduling.types import DeviceRequest, GangRequest, Role, Segment
 from muster.accelerators import canonical
+from muster.priority import BUILTIN_CLASSES
 from muster.quantity import parse_cpu, parse_duration, parse_memory
 from muster.states import JobPhase
-
-PRIORITY_CLASSES: Final = {"low": -100, "normal": 0, "high": 100}
-"""Priority by class name, higher first. A class that is not known counts as normal."""
 
 _WAITING: Final = frozenset({JobPhase.QUEUED, JobPhase.RECOVERING})
 
@@ -59,7 +57,8 @@ def request_of(job: JobRecord) -> GangRequest:
         namespace=job.namespace,
         name=job.name,
         queue=spec.get("queue", "default"),
-        priority=_priority(spec),
+        priority=_priority(spec) if job.priority is None else job.priority,
+        preempts=job.preempts,
         queued_at=job.queued_at,
         repair=job.phase is JobPhase.RECOVERING,
         options=_options(spec, topology),
@@ -92,7 +91,7 @@ def _priority(spec: dict[str, Any]) -> int:
     value: int | None = spec.get("priority")
     if value is not None:
         return value
-    return PRIORITY_CLASSES.get(spec.get("priorityClass", "normal"), PRIORITY_CLASSES["normal"])
+    return BUILTIN_CLASSES.get(spec.get("priorityClass", "normal"), 0)
 
 
 def _segment(topology: dict[str, Any]) -> Segment | None:

@@ -76,6 +76,7 @@ class GangRequest(Struct, frozen=True, kw_only=True, gc=False):
     excluded: tuple[str, ...] = ()
     limit: float | None = None
     preemptible: bool = True
+    preempts: bool = True
     migratable: bool = False
     saves: bool = False
     """It goes on from a checkpoint after a stop."""

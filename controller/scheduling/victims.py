@@ -58,6 +58,8 @@ class Choice(Struct, frozen=True):
 def permitted(cycle: Cycle, request: GangRequest, sharing: bool = True) -> list[Candidate]:
     """Everything that may go for this gang, the cheapest first. Without `sharing` the rule of the shares is left
     out: all that other queues borrow."""
+    if not request.preempts:
+        return []
     demand = demand_of(request, 0, request.minimum)
     found = []
     for crew in cycle.crews.values():

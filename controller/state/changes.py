@@ -9,7 +9,7 @@ from controller.records import Change, Record
 from controller.state import tables
 from controller.state.audit import Books
 from controller.state.errors import TooOld
-from controller.state.kinds import CHECKPOINT, JOB, KINDS, WORKER, Kind
+from controller.state.kinds import CHECKPOINT, JOB, KINDS, POLICIES, WORKER, Kind
 from controller.state.reading import Cluster, Facts, Jobs
 from controller.state.tallies import Tallies
 
@@ -69,6 +69,7 @@ class Reader(Reading, Books, Tallies):
             *self.nodes(),
             *self.queues(),
             *self.programs(),
+            *(record for kind in POLICIES for record in self._all(POLICIES[kind], ("name",))),
             *self.jobs(live_only=True),
             *self._read(JOB, jobs.order_by(tables.jobs.c.uid)),
             *self._read(CHECKPOINT, saved.order_by(tables.checkpoints.c.uid)),

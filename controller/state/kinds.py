@@ -15,12 +15,15 @@ from controller.records import (
     EventRecord,
     IncidentRecord,
     JobRecord,
+    MaintenanceWindowRecord,
     MeasurementRecord,
     NodeRecord,
+    PriorityClassRecord,
     ProgramRecord,
     QueueRecord,
     Record,
     RepairRecord,
+    ReservationRecord,
     WorkerRecord,
 )
 from controller.state import tables
@@ -65,16 +68,28 @@ WORKER = Kind("Worker", WorkerRecord, tables.workers, lambda one: f"{one.role}-{
 NODE = Kind("Node", NodeRecord, tables.nodes, lambda node: node.name, key="name", moves=states.NODE_MOVES)
 QUEUE = Kind("Queue", QueueRecord, tables.queues, lambda queue: queue.name, key="name")
 PROGRAM = Kind("Program", ProgramRecord, tables.programs, lambda one: one.name)
+PRIORITY_CLASS = Kind("PriorityClass", PriorityClassRecord, tables.priority_classes, lambda one: one.name, key="name")
+RESERVATION = Kind("Reservation", ReservationRecord, tables.reservations, lambda one: one.name, key="name")
+MAINTENANCE = Kind(
+    "MaintenanceWindow", MaintenanceWindowRecord, tables.maintenance_windows, lambda one: one.name, key="name"
+)
+POLICIES: dict[type, Kind[Any]] = {
+    PriorityClassRecord: PRIORITY_CLASS,
+    ReservationRecord: RESERVATION,
+    MaintenanceWindowRecord: MAINTENANCE,
+}
+"""What operators declare."""
 CHECKPOINT = Kind("Checkpoint", CheckpointRecord, tables.checkpoints, lambda one: one.path)
 INCIDENT = Kind("Incident", IncidentRecord, tables.incidents, lambda one: one.job_name)
 EVENT = Kind("Event", EventRecord, tables.events, lambda event: event.name)
 REPAIR = Kind("Repair", RepairRecord, tables.repairs, lambda one: one.node, moves=states.REPAIR_MOVES)
 MEASUREMENT = Kind("Measurement", MeasurementRecord, tables.measurements, lambda one: one.node)
 
-KINDS: dict[str, Kind[Any]] = {
-    kind.name: kind
-    for kind in (JOB, ATTEMPT, WORKER, NODE, QUEUE, PROGRAM, CHECKPOINT, INCIDENT, EVENT, REPAIR, MEASUREMENT)
-}
+_ALL: tuple[Kind[Any], ...] = (
+    *(JOB, ATTEMPT, WORKER, NODE, QUEUE, PROGRAM, CHECKPOINT, INCIDENT, EVENT, REPAIR, MEASUREMENT),
+    *POLICIES.values(),
+)
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in _ALL}
 
 
 def namespace_of(record: Record) -> str:

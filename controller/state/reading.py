@@ -15,6 +15,7 @@ from controller.records import (
     LeaseRecord,
     MeasurementRecord,
     NodeRecord,
+    PolicyRecord,
     ProgramRecord,
     QueueRecord,
     RepairRecord,
@@ -30,6 +31,7 @@ from controller.state.kinds import (
     JOB,
     MEASUREMENT,
     NODE,
+    POLICIES,
     PROGRAM,
     QUEUE,
     REPAIR,
@@ -43,6 +45,7 @@ from muster.protocol import ProgressPoint
 from muster.states import JobPhase
 
 R = TypeVar("R", bound=msgspec.Struct)
+P = TypeVar("P", bound=PolicyRecord)
 
 _evidence = msgspec.json.Decoder(Evidence)
 _token = select(tables.tokens).where(tables.tokens.c.hash == bindparam("hash"))
@@ -278,6 +281,13 @@ class Cluster(Records):
 
     def programs(self) -> list[ProgramRecord]:
         return self._all(PROGRAM, ("uid",))
+
+    def policies(self, record: type[P]) -> list[P]:
+        """All priority classes, reservations or maintenance windows, by name."""
+        return self._all(POLICIES[record], ("name",))
+
+    def policy(self, record: type[P], name: str) -> P | None:
+        return self._one(POLICIES[record], name=name)
 
     def token(self, hash: str) -> TokenRecord | None:  # noqa: A002
         row = self._connection.execute(_token, {"hash": hash}).first()

@@ -32,11 +32,14 @@ from controller.records import (
     IncidentRecord,
     JobRecord,
     LeaseRecord,
+    MaintenanceWindowRecord,
     MeasurementRecord,
     NodeRecord,
+    PriorityClassRecord,
     ProgramRecord,
     QueueRecord,
     RepairRecord,
+    ReservationRecord,
     WorkerRecord,
 )
 from controller.state.columns import Words, columns_of
@@ -97,6 +100,7 @@ jobs = _of(
     Index(None, "namespace", "name", "uid"),
     Index(None, "phase", "namespace", "name", "uid"),
     Index(None, "queue", "namespace", "name", "uid"),
+    Index(None, "parent"),
 )
 
 job_labels = Table(
@@ -131,6 +135,9 @@ workers = _of(
 nodes = _of(NodeRecord, "nodes", UniqueConstraint("uid"), key=("name",))
 programs = _of(ProgramRecord, "programs")
 queues = _of(QueueRecord, "queues", UniqueConstraint("uid"), key=("name",))
+priority_classes = _of(PriorityClassRecord, "priority_classes", UniqueConstraint("uid"), key=("name",))
+reservations = _of(ReservationRecord, "reservations", UniqueConstraint("uid"), key=("name",))
+maintenance_windows = _of(MaintenanceWindowRecord, "maintenance_windows", UniqueConstraint("uid"), key=("name",))
 
 checkpoints = _of(
     CheckpointRecord,

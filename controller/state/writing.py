@@ -11,6 +11,7 @@ from controller.records import (
     JobRecord,
     MeasurementRecord,
     NodeRecord,
+    PolicyRecord,
     ProgramRecord,
     QueueRecord,
     RepairRecord,
@@ -21,7 +22,7 @@ from controller.state.beside import beside
 from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
 from controller.state.holds import HoldWriter
-from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, PROGRAM, QUEUE, REPAIR, WORKER
+from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, POLICIES, PROGRAM, QUEUE, REPAIR, WORKER
 from controller.state.promises import PromiseWriter
 from controller.state.statements import insert_or
 from controller.state.transaction import Transaction
@@ -210,6 +211,26 @@ class ClusterWriter(Transaction):
             self._insert(PROGRAM, [record], f"program {record.uid} was noted by someone else just now")
             return record
         return self._replace(PROGRAM, record)
+
+    def put_policy(self, record: PolicyRecord) -> PolicyRecord:
+        """Insert or replace a priority class, reservation or maintenance window by name; uid and created_at stay as
+        they were at first."""
+        kind = POLICIES[type(record)]
+        found = self._one(kind, name=record.name)
+        if found is None:
+            self._insert(kind, [record], f"{kind.name} {record.name} was made by someone else just now")
+            return record
+        replaced: PolicyRecord = replace(record, uid=found.uid, created_at=found.created_at)
+        self._replace(kind, replaced)
+        return replaced
+
+    def delete_policy(self, record: type[PolicyRecord], name: str) -> None:
+        kind = POLICIES[record]
+        found = self._one(kind, name=name)
+        if found is None:
+            raise NotFound(f"there is no {kind.name} {name}")
+        self._connection.execute(delete(kind.table).where(kind.table.c.name == name))
+        self._buffer.delete(kind, found)
 
     def delete_queue(self, name: str) -> None:
         record = self.queue(name)

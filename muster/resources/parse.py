@@ -9,12 +9,21 @@ from pydantic_core import ErrorDetails
 from muster.problems import FieldError, Problem, nearest
 from muster.resources.job import Job
 from muster.resources.meta import API_VERSION
+from muster.resources.policy import MaintenanceWindow, Policy, PriorityClass, Reservation
 from muster.resources.queue import Queue
 
-KINDS: Final[dict[str, type[Job] | type[Queue]]] = {"Job": Job, "Queue": Queue}
+Resource = Job | Queue | Policy
+
+KINDS: Final[dict[str, type[Resource]]] = {
+    "Job": Job,
+    "Queue": Queue,
+    "PriorityClass": PriorityClass,
+    "Reservation": Reservation,
+    "MaintenanceWindow": MaintenanceWindow,
+}
 
 
-def parse(document: object) -> Job | Queue:
+def parse(document: object) -> Resource:
     """The resource in `document`. Raises Problem (status 422) with one FieldError for each finding."""
     if not isinstance(document, Mapping):
         raise invalid(

@@ -1,5 +1,6 @@
 """Quantity fields: kept as written, checked at the edge, read through `muster.quantity`."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -37,6 +38,17 @@ def _duration_or_never(value: object) -> object:
     return value if value == "never" else _duration(value)
 
 
+def _moment(value: object) -> object:
+    """RFC 3339 with an offset, kept in UTC."""
+    try:
+        moment = datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else None
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError('expected a time with its offset such as "2026-12-01T08:00:00Z"')
+
+
 def _percent(value: object) -> object:
     if not isinstance(value, str):
         raise ValueError('expected a share such as "5%"')
@@ -49,4 +61,6 @@ Memory = Annotated[str, BeforeValidator(_memory)]
 Duration = Annotated[str, BeforeValidator(_duration)]
 DurationOrAuto = Annotated[str, BeforeValidator(_duration_or_auto)]
 DurationOrNever = Annotated[str, BeforeValidator(_duration_or_never)]
+Moment = Annotated[str, BeforeValidator(_moment)]
+"""A point in time."""
 Percent = Annotated[str, BeforeValidator(_percent)]

@@ -53,9 +53,11 @@ class TestSubmit:
         assert admin.get(f"{JOBS}/train").json() == job
 
     def test_job_event_and_change_are_one_transaction(self, admin: TestClient, here: Services) -> None:
+        with here.store.read() as r:
+            before = r.revision()
         job = submit(admin)
         with here.store.read() as r:
-            kinds = [(change.kind, change.name) for change in r.changes(1)]
+            kinds = [(change.kind, change.name) for change in r.changes(before)]
         assert kinds[:2] == [("Job", "train"), ("Event", "train")]
         assert job["metadata"]["resourceVersion"] == "2"
 

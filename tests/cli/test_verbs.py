@@ -329,7 +329,7 @@ def test_a_token_that_is_not_known(stub, muster):
         (["gte", "jobs"], 'error: unknown command "gte"\nhint: did you mean "get"?\n'),
         (["xyzzy"], 'error: unknown command "xyzzy"\nhint: see `muster --help`\n'),
         (["get", "jbos"], 'error: "jbos" is not a resource\nhint: did you mean "jobs"?\n'),
-        (["describe", "events", "x"], 'error: "events" cannot be used here\nhint: known: jobs (jo), nodes (no), queues (q)\n'),
+        (["describe", "events", "x"], 'error: "events" cannot be used here\nhint: known: jobs (jo), nodes (no), queues (q), priorityclasses (pc), reservations (rsv), maintenancewindows (mw)\n'),
         (["get", "attempts"], "error: attempts of which job?\nhint: muster get attempts JOB\n"),
         (["get", "jobs", "-o", "xml"], None),
         (["get"], None),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.scheduling.devices import choose_devices, fewest
-from controller.scheduling.requests import PRIORITY_CLASSES, request_of
+from controller.scheduling.requests import request_of
 from controller.scheduling.types import DeviceRequest
 from muster.protocol import Device
 from muster.states import JobPhase
@@ -102,7 +102,7 @@ def test_a_whole_spec_becomes_a_request() -> None:
         spec=spec, phase=JobPhase.RECOVERING, preferred=("n0",), excluded=("n1",), queued_at=NOW + 5, namespace="nlp"
     )
     request = request_of(job)
-    assert (request.queue, request.priority, request.max_per_node) == ("research", PRIORITY_CLASSES["high"], 2)
+    assert (request.queue, request.priority, request.max_per_node) == ("research", 100, 2)
     assert (request.required_level, request.preferred_level) == ("block", "leaf")
     assert (request.preferred, request.excluded, request.repair) == (("n0",), ("n1",), True)
     assert (request.namespace, request.queued_at) == ("nlp", NOW + 5)
