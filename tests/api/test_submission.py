@@ -59,7 +59,7 @@ class TestSubmit:
         with here.store.read() as r:
             kinds = [(change.kind, change.name) for change in r.changes(before)]
         assert kinds[:2] == [("Job", "train"), ("Event", "train")]
-        assert job["metadata"]["resourceVersion"] == "2"
+        assert job["metadata"]["resourceVersion"] == str(before + 1)
 
     def test_others_are_told_only_after_the_commit(self, admin: TestClient, here: Services) -> None:
         seen: list[int] = []
