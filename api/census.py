@@ -3,13 +3,18 @@ Every API process tells the same: take one, or the largest."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.records import LeaseRecord, NodeRecord
+from controller.recovery.goodput import Bucket, ettr
 from controller.state import Reader, Store
 from controller.state.tallies import JobTally, LeaderTally, OutboxTally
 from muster.states import JOB_TERMINAL, JobPhase, NodePhase
+
+WINDOW: Final = 24 * 3600.0
+"""Seconds: jobs that ended in the last day make the goodput."""
 
 Rows = Iterable[tuple[Sequence[str], float]]
 
@@ -29,6 +34,7 @@ class Census:
             yield from _leader(r.leader(), now)
             yield _family("muster_revision", "Newest revision of the change log", (), [((), r.revision())])
             yield _incidents(r)
+            yield from _goodput(r.receipt_sums(now - WINDOW))
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Nothing is known before it is asked for."""
@@ -102,3 +108,11 @@ def _incidents(r: Reader) -> GaugeMetricFamily:
     counts = r.incident_tallies()
     rows = [((category, action), count) for category, action, count in counts]
     return _family("muster_incidents", "Failures on record by what they were", ("category", "action"), rows)
+
+
+def _goodput(sums: dict[str, float]) -> Iterator[GaugeMetricFamily]:
+    words = "Device-seconds of jobs that ended in the last day, by what they went to"
+    yield _family("muster_goodput_device_seconds", words, ("bucket",), (((key,), value) for key, value in sums.items()))
+    ratio = ettr({bucket: sums[bucket.value] for bucket in Bucket})
+    rows = [] if ratio is None else [((), ratio)]
+    yield _family("muster_goodput_ratio", "Productive part of what jobs held that ended in the last day", (), rows)

@@ -18,6 +18,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "get": ("cli.verbs.get:get", "List jobs, nodes, queues, events, attempts, checkpoints."),
     "describe": ("cli.verbs.describe:describe", "Tell all about one job, node or queue."),
     "why": ("cli.verbs.why:why", "Tell why a job waits, what would help, and when it will start."),
+    "goodput": ("cli.verbs.goodput:goodput", "Tell what device time went to, and what failures cost."),
     "logs": ("cli.verbs.logs:logs", "Print what the ranks of a job wrote."),
     "exec": ("cli.verbs.exec:exec_", "Run a command beside the ranks of a job."),
     "attach": ("cli.verbs.exec:attach", "Show what a rank prints from now on."),

@@ -13,6 +13,7 @@ from types import FrameType
 import structlog
 
 from controller import logs
+from controller.acts.receipts import write_receipts
 from controller.companion import Companion
 from controller.executors.agents import AgentsExecutor
 from controller.executors.base import Executor
@@ -100,7 +101,7 @@ class Controller:
                 loop.cycle()
                 self._forecaster.wanted(loop.waits, "leader")
                 if self._clock.boottime() >= tidy_at:
-                    self._tidy(store)
+                    self._tidy(store, lease)
                     tidy_at = self._clock.boottime() + HOUSEKEEPING
                 self._hints.wait(TICK)
         except LeadershipLost as error:
@@ -111,7 +112,8 @@ class Controller:
         else:
             election.resign(lease)
 
-    def _tidy(self, store: Store) -> None:
+    def _tidy(self, store: Store, lease: LeaderLease) -> None:
+        write_receipts(store, lease, now=self._clock.now())
         store.prune(self._settings.retention)
         drift = self._clock.drift()
         if abs(drift - self._drift) > JUMP:

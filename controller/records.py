@@ -406,6 +406,32 @@ class IncidentRecord(Struct, frozen=True, kw_only=True, gc=False):
     revision: int = 0
 
 
+class ReceiptRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """What a finished job cost, kept also when the job is gone. The eight sums are device-seconds by the buckets of
+    `controller.recovery.goodput`; `body` has the slices, the restarts, the attempts with their nodes and the verdicts."""
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    user: str
+    accelerator: str
+    devices: int
+    outcome: str
+    created_at: float
+    finished_at: float
+    queued: float = 0.0
+    suspended: float = 0.0
+    starting: float = 0.0
+    productive: float = 0.0
+    lost: float = 0.0
+    recovering: float = 0.0
+    stalled: float = 0.0
+    saving: float = 0.0
+    restarts: int = 0
+    body: dict[str, Any] = {}
+
+
 class EventRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Something that happened, told to people. `kind`/`object_uid`/`name` say to what."""
 

@@ -15,6 +15,7 @@ from api.requests import Document, OnlyOnce, body_of, page_after, page_token, se
 from api.services import Asking, Here, Services
 from api.submission import Submission
 from api.views import JobView, ListView, ResultsView
+from controller.acts.receipts import receipt_of
 from controller.records import JobRecord
 from controller.state import Writer
 from controller.telemetry.spans import submitted
@@ -127,6 +128,7 @@ def delete(here: Here, asking: Asking, namespace: Namespace, name: Name) -> Resp
         if found.phase not in JOB_TERMINAL:
             return submission.steer(w, namespace, name, "cancel", asking.name, now), None
         last = show.jobs(w, [found])[0]
+        w.put_receipt(receipt_of(w, found, here.clock.now()))
         w.delete_job(found.uid)
         return found, last
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import delete
 
+from controller.records import ReceiptRecord
 from controller.state import tables
 from controller.state.errors import Taken
 from controller.state.statements import insert_or
@@ -37,6 +38,11 @@ class PromiseWriter(Transaction):
     def delete_session(self, uid: str) -> None:
         """None of this uid: nothing happens."""
         self._connection.execute(delete(tables.sessions).where(tables.sessions.c.uid == uid))
+
+    def put_receipt(self, receipt: ReceiptRecord) -> None:
+        """What a finished job cost. The first one stays."""
+        keep = insert_or(self._dialect, tables.receipts, ("uid",))
+        self._connection.execute(keep, {name: getattr(receipt, name) for name in receipt.__struct_fields__})
 
     def put_token(self, token: TokenRecord) -> None:
         """Insert or replace by hash."""

@@ -38,6 +38,7 @@ from controller.records import (
     PriorityClassRecord,
     ProgramRecord,
     QueueRecord,
+    ReceiptRecord,
     RepairRecord,
     ReservationRecord,
     WorkerRecord,
@@ -226,6 +227,7 @@ sessions = _of(SessionRecord, "sessions")
 idempotency = _of(Remembered, "idempotency", Index(None, "at"), key=("key",))
 outbox = _of(OutboxItem, "outbox", UniqueConstraint("key"), Index(None, "state", "next_at"), key=("id",))
 
+receipts = _of(ReceiptRecord, "receipts", Index(None, "finished_at"), Index(None, "namespace", "finished_at"))
 audit = _of(AuditEntry, "audit", Index(None, "namespace", "uid"))
 
 forecasts = Table(

@@ -1,14 +1,21 @@
 """Sums for monitoring, made by the database, so that a scrape costs the same with ten jobs and a hundred thousand."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from sqlalchemy import JSON, cast, func, select, type_coerce
 
+from controller.records import JobRecord, ReceiptRecord
 from controller.state import tables
+from controller.state.kinds import JOB
 from controller.state.reading import Records
 
+_receipt = tuple(tables.receipts.c[field] for field in ReceiptRecord.__struct_fields__)
 _jobs, _box, _leader = tables.jobs.c, tables.outbox.c, tables.leader.c
+
+
+BUCKETS: Final = ("queued", "suspended", "starting", "productive", "lost", "recovering", "stalled", "saving")
 
 
 class JobTally(Struct, frozen=True):
@@ -57,6 +64,36 @@ class Tallies(Records):
 
     def leader(self) -> LeaderTally:
         return LeaderTally(*self._connection.execute(select(_leader.holder, _leader.epoch, _leader.at)).one())
+
+    def receipt(self, uid: str) -> ReceiptRecord | None:
+        row = self._connection.execute(select(*_receipt).where(tables.receipts.c.uid == uid)).first()
+        return None if row is None else ReceiptRecord(**row._mapping)
+
+    def receipts(
+        self, namespace: str | None = None, *, since: float | None = None, queue: str | None = None
+    ) -> list[ReceiptRecord]:
+        """Of jobs that finished at `since` (UTC seconds) or later, in the order of their ends."""
+        table = tables.receipts.c
+        statement = select(*_receipt).order_by(table.finished_at, table.uid)
+        for column, value in ((table.namespace, namespace), (table.queue, queue)):
+            if value is not None:
+                statement = statement.where(column == value)
+        if since is not None:
+            statement = statement.where(table.finished_at >= since)
+        return [ReceiptRecord(**row._mapping) for row in self._connection.execute(statement)]
+
+    def receipt_sums(self, since: float) -> dict[str, float]:
+        """Device-seconds of each bucket, of jobs that finished at `since` or later."""
+        table = tables.receipts.c
+        sums = [func.coalesce(func.sum(table[bucket]), 0.0) for bucket in BUCKETS]
+        row = self._connection.execute(select(*sums).where(table.finished_at >= since)).one()
+        return dict(zip(BUCKETS, row, strict=True))
+
+    def without_receipt(self, limit: int) -> list[JobRecord]:
+        """Finished jobs that have none yet."""
+        has = select(tables.receipts.c.uid)
+        statement = select(*JOB.columns).where(tables.FINISHED_JOB, _jobs.finished_at.is_not(None), ~_jobs.uid.in_(has))
+        return self._read(JOB, statement.order_by(_jobs.uid).limit(limit))
 
     def incident_tallies(self) -> list[tuple[str, str, int]]:
         """Category, action and number of the incidents on record."""
