@@ -307,7 +307,10 @@ class NodeSpec(TypedDict):
 
 
 class NodeStatus(TypedDict):
+    """`held`: it runs attempts that the database does not know, and gets nothing until an operator has decided."""
+
     phase: str
+    held: bool
     phaseSince: str | None
     message: str
     address: str

