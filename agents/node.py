@@ -317,8 +317,10 @@ class Node:
         return active
 
     def next_log(self) -> LogChunk | None:
-        for worker in self._workers.values():
+        """Workers take turns."""
+        for uid, worker in self._workers.items():
             if worker.history.went and (chunk := worker.telling.next_log()) is not None:
+                self._workers[uid] = self._workers.pop(uid)
                 return chunk
         return None
 

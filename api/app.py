@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from api import problems
+from api import logretention, problems
 from api.auth import Authenticator
 from api.credentials import read_or_make, token_hash
 from api.follower import Follower
@@ -26,7 +26,7 @@ from api.forecasts import Forecasts
 from api.hub import Hub
 from api.intake import Intake
 from api.inventory import Inventory
-from api.logstore import LogStore
+from api.logstore import open_log_store
 from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
@@ -121,7 +121,7 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
         new_id=new_id,
         authenticator=authenticator,
         metrics=Metrics(store, clock),
-        logs=LogStore(settings.log_store),
+        logs=open_log_store(str(settings.log_store)),
         inventory=inventory,
         hub=hub,
         follower=follower,
@@ -135,7 +135,7 @@ def _services(settings: Settings, store: Store, clock: Clock, new_id: Callable[[
 
 def prepare(here: Services) -> None:
     """What must be there before the first request. Raises StoreError, BadSecret, OSError."""
-    here.settings.log_store.mkdir(parents=True, exist_ok=True, mode=0o750)
+    here.logs.prepare()
     here.store.migrate()
     files = here.settings
     admin, agent = (read_or_make(path, new_secret) for path in (files.admin_token_file, files.agent_token_file))
@@ -166,6 +166,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.streams = lambda socket: Stream(here, socket, renewals, pools)
     tasks = [asyncio.create_task(here.follower.run()), asyncio.create_task(renewals.run())]
     tasks.append(asyncio.create_task(_load_planner(here)))
+    tasks.append(asyncio.create_task(logretention.run(here)))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_end, here, tasks, pools)
         yield

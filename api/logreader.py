@@ -1,13 +1,11 @@
 """Reading logs back: which files belong to a question, their last lines, and what is added to them."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from api.logstore import LogStore, Place
+from api.logstore import LogFile, LogStore, Place
 from api.problems import not_found
 from controller.records import WorkerRecord
 from muster.problems import FieldError, Problem
@@ -29,7 +27,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 class Source(Struct, frozen=True):
     """One file and the words before each of its lines."""
 
-    path: Path
+    file: LogFile
     prefix: bytes
 
 
@@ -62,7 +60,7 @@ def sources(store: LogStore, workers: Sequence[WorkerRecord], wanted: Selection)
     elif not wanted.all_ranks and wanted.worker is None:
         streams = [(one, rank) for one, rank in streams if one is chosen[0] and rank in (None, _first(one))]
     prefixed = wanted.all_ranks or (wanted.worker is not None and wanted.rank is None)
-    return [Source(store.path(Place.of(one), rank), _prefix(one, rank) if prefixed else b"") for one, rank in streams]
+    return [Source(store.file(Place.of(one), rank), _prefix(one, rank) if prefixed else b"") for one, rank in streams]
 
 
 def _ranks(worker: WorkerRecord) -> list[int | None]:
@@ -91,15 +89,12 @@ class Cursor:
         """What is new, in whole lines when lines have prefixes. Empty when nothing is, or there is no file yet. Raises
         OSError."""
         try:
-            with open(self._source.path, "rb") as file:
-                if self._position is None:
-                    self._position = _tail_at(file, self._tail)
-                file.seek(self._position)
-                data = file.read(CHUNK)
+            file = self._source.file
+            if self._position is None:
+                self._position = _tail_at(file, self._tail)
+            data, self._position = file.read(self._position, CHUNK)
         except FileNotFoundError:
             return b""
-        self._position += len(data)
-        data = data.replace(b"\0", b"")
         if not self._source.prefix:
             return data
         whole, newline, rest = (self._rest + data).rpartition(b"\n")
@@ -117,19 +112,18 @@ class Cursor:
         return b"".join(prefix + line + b"\n" for line in lines[:-1].split(b"\n")) if lines else b""
 
 
-def _tail_at(file: BinaryIO, lines: int | None) -> int:
+def _tail_at(file: LogFile, lines: int | None) -> int:
     """Where the last `lines` lines begin; 0 for None. A last line may lack its end."""
     if lines is None:
         return 0
-    end = file.seek(0, os.SEEK_END)
+    end = file.size()
     if lines == 0 or end == 0:
         return end
-    file.seek(end - 1)
-    position, missing = end, lines + (file.read(1) == b"\n")
+    missing = lines + (file.read(end - 1, 1)[0] == b"\n")
+    position = end
     while position > 0:
         begin = max(0, position - TAIL_CHUNK)
-        file.seek(begin)
-        block = file.read(position - begin)
+        block = _block(file, begin, position)
         found = len(block)
         while missing and (found := block.rfind(b"\n", 0, found)) >= 0:
             missing -= 1
@@ -137,3 +131,16 @@ def _tail_at(file: BinaryIO, lines: int | None) -> int:
             return begin + found + 1
         position = begin
     return 0
+
+
+def _block(file: LogFile, begin: int, end: int) -> bytes:
+    """All bytes from `begin` to `end`, zeros where there is a hole."""
+    block = bytearray(end - begin)
+    position = begin
+    while position < end:
+        data, behind = file.read(position, end - position)
+        if behind <= position:
+            break
+        block[behind - len(data) - begin : behind - begin] = data
+        position = behind
+    return bytes(block)

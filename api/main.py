@@ -57,7 +57,7 @@ def serve(settings: Settings, listener: socket.socket) -> int:
     try:
         app = create_app(settings)
         prepare(app.state.services)
-    except (StoreError, BadSecret, OSError) as error:
+    except (StoreError, BadSecret, OSError, ValueError) as error:
         return _fail(str(error), 1)
     host, port = listener.getsockname()[:2]
     config = uvicorn.Config(

@@ -10,16 +10,18 @@ from msgspec import Struct
 
 from controller import logs
 from controller.logs import Format
+from controller.state import retention
+from controller.state.retention import Retention
 from muster.protocol import Lease
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`log_store` is a folder. The three files are made at the first start when they are missing. Port 0: any free
+    """`log_store` is a folder, or a URL for fsspec. The three files are made at the first start when they are missing. Port 0: any free
     one. `url` is where the other API processes reach this one. `sessions` (exec, attach, port-forward) are open at once
     at most; one ends after `session_idle` seconds of silence."""
 
     database_url: str
-    log_store: Path
+    log_store: Path | str
     admin_token_file: Path
     agent_token_file: Path
     secret_file: Path
@@ -30,6 +32,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     log_format: Format = "text"
     url: str = ""
+    retention: Retention = Retention()
     sessions: int = 256
     session_idle: float = 3600.0
 
@@ -39,7 +42,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environ is None else environ
     needed = {
         "MUSTER_DATABASE_URL": "e.g. sqlite:////var/lib/muster/muster.db",
-        "MUSTER_LOG_STORE": "a folder for the jobs' logs",
+        "MUSTER_LOG_STORE": "a folder for the jobs' logs, or a URL such as s3://bucket/logs",
         "MUSTER_ADMIN_TOKEN_FILE": "made when missing",
         "MUSTER_AGENT_TOKEN_FILE": "made when missing",
         "MUSTER_SECRET_FILE": "made when missing",
@@ -66,11 +69,17 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     )
     if (url := env.get("MUSTER_API_URL", "")) and not re.match(r"https?://[^\s/]+", url):
         problems.append(f"MUSTER_API_URL: expected http://HOST:PORT, found {url!r}")
+    keep = Retention()
+    try:
+        keep = retention.parse(env.get("MUSTER_RETENTION"))
+    except ValueError as error:
+        problems.append(str(error))
     if problems:
         raise ValueError("; ".join(problems))
     return Settings(
         database_url=env["MUSTER_DATABASE_URL"],
-        log_store=Path(env["MUSTER_LOG_STORE"]),
+        log_store=env["MUSTER_LOG_STORE"],
+        retention=keep,
         admin_token_file=Path(env["MUSTER_ADMIN_TOKEN_FILE"]),
         agent_token_file=Path(env["MUSTER_AGENT_TOKEN_FILE"]),
         secret_file=Path(env["MUSTER_SECRET_FILE"]),

@@ -17,7 +17,7 @@ from api import holding, registration, reports
 from api.desired import desired
 from api.holding import Standing
 from api.hub import Outbox
-from api.logstore import Place
+from api.logintake import Intake
 from api.renewals import Renewals
 from api.services import Services
 from controller.state import StoreError
@@ -25,7 +25,6 @@ from muster.protocol import (
     Ack,
     Desired,
     Hello,
-    LogAck,
     LogChunk,
     Refused,
     Renew,
@@ -67,8 +66,6 @@ class Stream:
     def __init__(self, here: Services, socket: WebSocket, renewals: Renewals, pools: Pools) -> None:
         self._here, self._socket, self._renewals, self._pools = here, socket, renewals, pools
         self._reports: asyncio.Queue[Report] = asyncio.Queue(16)
-        self._chunks: asyncio.Queue[LogChunk] = asyncio.Queue()
-        self._places: dict[str, Place | None] = {}
 
     async def run(self) -> None:
         """From the handshake to the end, whoever ends it."""
@@ -132,6 +129,7 @@ class Stream:
         first = await self._until_done(self._pools.reports, lambda: self._desired(outbox.node))
         outbox.post(self._welcome(standing, first.generation))
         outbox.want(first)
+        self._intake = Intake(self._here, outbox.node, outbox.post)
         await self._run(outbox, self._read, self._write, self._record, self._append, self._closing)
 
     async def _hold(self, outbox: Outbox, standing: Standing) -> None:
@@ -171,7 +169,7 @@ class Stream:
                 case Report():
                     await self._reports.put(frame)
                 case LogChunk():
-                    self._chunks.put_nowait(frame)  # agents keep a window, so there is never much
+                    self._intake.add(frame)
                 case Stock():
                     await self._take_stock(outbox, frame)
                 case Hello():
@@ -217,24 +215,7 @@ class Stream:
                 outbox.post(Ack(seq=report.seq))
 
     async def _append(self, outbox: Outbox) -> None:
-        while True:
-            chunk = await self._chunks.get()
-            data = chunk.data.encode(errors="replace")
-            await self._until_done(self._pools.logs, lambda: self._keep(outbox.node, chunk, data))  # noqa: B023
-            outbox.post(LogAck(worker_uid=chunk.worker_uid, rank=chunk.rank, offset=chunk.offset + len(data)))
-
-    def _keep(self, node: str, chunk: LogChunk, data: bytes) -> None:
-        """What is not this node's is thrown away: acknowledged, since the agent would send it for ever."""
-        if chunk.worker_uid not in self._places:
-            with self._here.store.read() as r:
-                worker = r.worker(chunk.worker_uid)
-            self._places[chunk.worker_uid] = Place.of(worker) if worker is not None and worker.node == node else None
-        place = self._places[chunk.worker_uid]
-        if place is None or not place.has(chunk.rank) or chunk.offset < 0:
-            log.warning("a log that this node does not have", node=node, worker=chunk.worker_uid, rank=chunk.rank)
-            return
-        self._here.logs.append(place, chunk.rank, chunk.offset, data)
-        self._here.metrics.logged_bytes.inc(len(data))
+        await self._intake.run(lambda work: self._until_done(self._pools.logs, work))
 
     async def _until_done(self, pool: Executor, fn: Callable[[], T]) -> T:
         """Off the loop, again while the database or the disk is away."""

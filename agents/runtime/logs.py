@@ -4,13 +4,15 @@ from collections.abc import Callable
 
 from agents.runtime.folder import Folder
 from agents.runtime.shipping import LogStream, Mark, load_marks, save_marks
-from agents.runtime.sources import Source, discover, tail
+from agents.runtime.sources import Rotated, Source, discover, tail
 from muster.evidence import Evidence
 from muster.evidence import Source as EvidenceSource
 from muster.protocol import Assignment, LogChunk
 
 TAIL = 8 * 1024
 """Bytes of each rank's log that go with the report of its end."""
+SAVE = 4 * 2**20
+"""Acknowledged bytes of a stream that never rests, after which they are remembered."""
 
 
 class WorkerLogs:
@@ -21,6 +23,8 @@ class WorkerLogs:
         self._marks = load_marks(folder.shipped)
         self._sources: dict[int | None, dict[str, Source]] = {}
         self._streams: dict[int | None, LogStream] = {}
+        self._turn: list[int | None] = []
+        self._saved: dict[str, int] = {}
 
     def look(self) -> None:
         """Find files that have appeared."""
@@ -30,14 +34,17 @@ class WorkerLogs:
         for rank in self._sources.keys() - self._streams.keys():
             mark = self._marks.get(_name(rank), Mark())
             self._streams[rank] = LogStream(self._assignment().log_limit, mark, self._on_text)
+            self._turn.append(rank)
 
     def sources(self, rank: int | None) -> dict[str, Source]:
         return self._sources.get(rank, {})
 
     def next(self, *, final: bool) -> LogChunk | None:
-        for rank, stream in self._streams.items():
-            piece = stream.next(self._sources[rank], final=final)
+        """Streams take turns, so that one which prints much delays no other."""
+        for place, rank in enumerate(self._turn):
+            piece = self._streams[rank].next(self._sources[rank], final=final)
             if piece is not None:
+                self._turn.append(self._turn.pop(place))
                 return LogChunk(
                     worker_uid=self._assignment().worker_uid,
                     attempt=self._assignment().attempt,
@@ -48,11 +55,18 @@ class WorkerLogs:
         return None
 
     def acknowledge(self, rank: int | None, offset: int) -> None:
-        """Raises OSError when it cannot be remembered."""
-        stream = self._streams.get(rank)
-        if stream is not None and stream.acknowledge(offset):
-            self._marks[_name(rank)] = stream.acked
-            save_marks(self._folder.shipped, self._marks)
+        """Raises OSError when it cannot be remembered. What is remembered is not needed here any more."""
+        stream, name = self._streams.get(rank), _name(rank)
+        if stream is None or not stream.acknowledge(offset):
+            return
+        self._marks[name] = stream.acked
+        if stream.in_flight and stream.acked.offset - self._saved.get(name, 0) < SAVE:
+            return
+        save_marks(self._folder.shipped, self._marks)
+        self._saved[name] = stream.acked.offset
+        for source_name, source in self._sources.get(rank, {}).items():
+            if isinstance(source, Rotated):
+                source.discard(stream.acked.positions.get(source_name, 0))
 
     def rewind(self) -> None:
         for stream in self._streams.values():

@@ -76,6 +76,19 @@ class ReportReader:
         self._path, self._offset, self._rest = path, 0, b""
         self.malformed = 0
 
+    def behind(self) -> int:
+        """Bytes that have not been read."""
+        try:
+            return max(0, self._path.stat(follow_symlinks=False).st_size - self._offset)
+        except OSError:
+            return 0
+
+    def skip(self, keep: int) -> None:
+        """Of what has not been read, the oldest goes until at most `keep` bytes are left."""
+        left_out = self.behind() - keep
+        if left_out > 0:
+            self._offset, self._rest = self._offset + left_out, b"\0"  # the line that is cut there is malformed
+
     def read(self, now: float) -> list[Said]:
         """What is new, at most 1 MiB of it."""
         try:

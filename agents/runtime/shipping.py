@@ -16,7 +16,8 @@ from agents.runtime.folder import replace
 from agents.runtime.sources import Source
 
 CHUNK = 64 * 1024
-WINDOW = 4 * CHUNK
+WINDOW = 16 * CHUNK
+"""Bytes of one stream on their way."""
 LAST_WORDS = 64 * 1024
 """Bytes at the end that are kept of a log which is longer than its limit."""
 
@@ -51,6 +52,10 @@ class LogStream:
     @property
     def acked(self) -> Mark:
         return self._acked
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._pending)
 
     def next(self, sources: Mapping[str, Source], *, final: bool) -> Text | None:
         """The next piece; None when there is nothing new, or too much is unacknowledged. `final`: nobody writes any

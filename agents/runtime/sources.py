@@ -5,6 +5,7 @@ A source is read from a position; it says what it has and where to go on. Files 
 
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -63,6 +64,13 @@ class Rotated:
     def written_at(self) -> float:
         segments = self._segments()
         return _modified(segments[-1][1]) if segments else 0.0
+
+    def discard(self, position: int) -> None:
+        """Remove the files that end before `position`; never the newest. Raises OSError."""
+        segments = self._segments()
+        for (_, path), (following, _) in pairwise(segments):
+            if following <= position:
+                path.unlink(missing_ok=True)
 
     def _segments(self) -> list[tuple[int, Path]]:
         try:

@@ -15,7 +15,7 @@ from agents.runtime.folder import Folder
 from agents.runtime.logs import WorkerLogs
 from agents.runtime.matcher import Matcher
 from agents.runtime.prepare import Refusal
-from agents.runtime.reportfile import ReportReader
+from agents.runtime.reportfile import MAX_READ, ReportReader
 from agents.runtime.sources import Source as LogSource
 from agents.runtime.stocktaking import Stock, take_stock
 from muster.clock import Clock
@@ -26,6 +26,8 @@ log = logging.getLogger("muster.agent")
 
 MOST_POINTS = 256
 """Progress points kept until they are sent; the newest win."""
+BACKLOG = 64 * 2**20
+"""Bytes of reports that are still read when a worker has ended; the newest."""
 UNSTARTED = {
     "NO_SUCH_COMMAND",
     "PERMISSION",
@@ -125,7 +127,11 @@ class Telling:
 
     async def conclude(self, history: History) -> None:
         """Everything of this worker is dead: gather what goes with the report of its end."""
+        self._reader.skip(BACKLOG)
         self.poll(history)
+        for _ in range(self._reader.behind() // MAX_READ + 1):
+            await asyncio.sleep(0)  # others go on meanwhile
+            self.poll(history)
         if self._taking is not None:
             await self._taking
         if history.went:

@@ -16,16 +16,21 @@ if TYPE_CHECKING:
 
 BACKLOG = 8 * 2**20
 """Bytes of output held in memory for a slow disk, all streams together."""
-SEGMENTS = 4
-"""Rotated files kept of one stream; together they hold its limit."""
+SEGMENTS = 8
+"""Files into which the limit of a stream is cut."""
+RING = 2
+"""Files kept of what a stream has beyond its limit: its newest."""
 
 
 class Stream:
-    """One log stream: files `streams/NAME.OFFSET.log`, OFFSET being that of the file's first byte in the stream."""
+    """One log stream: files `streams/NAME.OFFSET.log`, OFFSET being that of the file's first byte in the stream.
+
+    Its first `limit` bytes are the agent's to remove, once they are in the log store; beyond them only the newest files
+    are kept. So whoever prints faster than logs are copied loses neither the beginning nor the end."""
 
     def __init__(self, name: str, limit: int) -> None:
-        self._name, self._segment = name, max(65536, limit // SEGMENTS)
-        self._paths: list[str] = []
+        self._name, self._segment, self._limit = name, max(65536, limit // SEGMENTS), limit
+        self._ring: list[str] = []
         self._fd, self._size, self._offset = -1, 0, 0
         self._lost, self._why = 0, ""
         self.dropped = 0
@@ -57,11 +62,12 @@ class Stream:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        while len(self._paths) >= SEGMENTS:
-            os.unlink(self._paths.pop(0))
+        while len(self._ring) >= RING:
+            os.unlink(self._ring.pop(0))
         path = f"streams/{self._name}.{self._offset:020d}.log"
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._paths.append(path)
+        if self._offset >= self._limit:
+            self._ring.append(path)
         self._size = 0
 
 

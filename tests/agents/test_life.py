@@ -343,3 +343,38 @@ def test_per_rank_files_of_a_framework_are_shipped_as_their_ranks(api: FakeApi, 
     until(lambda: (api.log(None), api.log(2), api.log(3)) == ("own\n", "zero\n", "one\n"))
     tails = {(e.rank, e.data["stream"]): e.text for e in api.evidence() if e.source is Source.LOG}
     assert tails == {(None, "output"): "own\n", (2, "stdout"): "zero\n", (3, "stderr"): "one\n"}
+
+
+def test_a_loud_rank_delays_nobody_and_keeps_its_begin_and_its_end(api: FakeApi, agent: AgentProcess) -> None:
+    """30 MB at once with a limit of 1 MiB: the store has the first MiB whole, and the last words."""
+    loud = (
+        "i=0; while [ $i -lt 60 ]; do head -c 500000 /dev/zero | tr '\\0' $((i % 10)); i=$((i+1)); done; echo the end"
+    )
+    quiet = "while :; do echo $(date +%s) still here; sleep 0.05; done"
+    api.want(
+        make_assignment("w1", loud, log_limit=2**20), make_assignment("w2", quiet, attempt="a2", job_uid="j2", job="b")
+    )
+    for uid in ("w1", "w2"):
+        api.reaches("Ready", uid)
+    for uid in ("w1", "w2"):
+        api.change(uid, desired="run")
+    api.reaches("Exited", "w1")
+    log = until(lambda: text if (text := api.log(0, "w1")).endswith("the end\n") else "")
+    begin, _, end = log.partition("\n[muster: ")
+    assert begin.startswith("0" * 500_000 + "1" * 500_000 + "2" * 40_000)
+    assert len(begin) >= 2**20
+    assert len(end) >= 64 * 1024
+    assert api.log(0, "w2").count("still here") > 1
+
+
+def test_a_backlog_of_reports_at_the_end_is_read_to_its_end(api: FakeApi, agent: AgentProcess) -> None:
+    say = """i=0; while [ $i -lt 40000 ]; do echo '{"step": '$i', "padding": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}'; i=$((i+1)); done"""
+    api.want(
+        make_assignment(
+            "w1", say + " > all; cat all >> $MUSTER_REPORT", template={"env": {"MUSTER_REPORT": "%{report}"}}
+        )
+    )
+    api.reaches("Ready")
+    api.change("w1", desired="run")
+    api.reaches("Exited")
+    assert max(point.step for point in api.progress()) == 39_999

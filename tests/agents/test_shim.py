@@ -75,14 +75,20 @@ GO = '{"do": "go"}'
 
 
 @pytest.mark.processes
-def test_output_is_kept_up_to_its_limit_the_newest_wins(tmp_path: Path, shims: list[ShimProcess]) -> None:
+def test_the_begin_of_an_output_is_kept_for_its_agent_and_the_newest_of_the_rest(
+    tmp_path: Path, shims: list[ShimProcess]
+) -> None:
     shims.append(shim := ShimProcess(tmp_path, "head -c 3000000 /dev/zero; echo; echo the end", log_limit=400_000))
     shim.send(GO)
     shim.ends()
     source = Rotated(tmp_path / "streams", "rank-0")
     assert source.end() == 3_000_001 + len("the end\n")
     assert tail(source, 8) == "the end\n"
-    assert sum(path.stat().st_size for path in (tmp_path / "streams").iterdir()) <= 400_000
+    assert source.read(0, 1_000_000).position >= 400_000
+    assert sum(path.stat().st_size for path in (tmp_path / "streams").iterdir()) <= 400_000 + 3 * 65536
+    source.discard(400_000)
+    assert source.read(0, 10).missed >= 393_216
+    assert tail(source, 8) == "the end\n"
 
 
 @pytest.mark.processes
@@ -224,6 +230,6 @@ def test_rotation_names_files_by_their_offset(tmp_path: Path, monkeypatch: pytes
         stream.write(b"x" * 40_000)
     names = sorted(path.name for path in (tmp_path / "streams").iterdir())
     offsets = [int(name.split(".")[1]) for name in names]
-    assert len(names) == streams.SEGMENTS
+    assert len(names) == streams.RING
     assert Rotated(tmp_path / "streams", "rank-0").end() == 360_000
     assert all(b - a <= 65536 for a, b in itertools.pairwise(offsets))

@@ -5,18 +5,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
-from api import logreader
+from api import logbucket, logreader, logretention
+from api.logbucket import BucketStore
+from api.logintake import runs
 from api.logreader import Cursor, Source
-from api.logstore import LIMIT, LogStore, Place
+from api.logstore import LIMIT, FolderFile, FolderStore, Place, open_log_store
 from api.services import Services
 from controller.records import WorkerRecord
+from controller.state import retention
 from muster.client import Client
 from muster.launch import LaunchTemplate
+from muster.protocol import LogChunk
 from muster.states import AttemptPhase, JobPhase
 from tests.api.conftest import JOBS, eventually
 from tests.makers import make_attempt, make_job, make_worker
@@ -30,15 +36,42 @@ class TestStore:
     def test_pieces_in_any_order_and_repeated_make_the_same_file(
         self, tmp_path_factory: pytest.TempPathFactory, text: bytes, seed: int, size: int
     ) -> None:
-        store = LogStore(tmp_path_factory.mktemp("logs"))
+        store = FolderStore(tmp_path_factory.mktemp("logs"))
         pieces = [(at, text[at : at + size]) for at in range(0, len(text), size)] * 2
         random.Random(seed).shuffle(pieces)
         for at, piece in pieces:
             store.append(PLACE, 0, at, piece)
         assert store.path(PLACE, 0).read_bytes() == text
 
+    @given(st.binary(min_size=1, max_size=500), st.integers(0, 2**32), st.integers(1, 60))
+    def test_a_bucket_has_the_same_whoever_wrote_it_and_in_which_order(self, text: bytes, seed: int, size: int) -> None:
+        randomness, filesystem = random.Random(seed), fsspec.filesystem("memory", skip_instance_cache=True)
+        filesystem.store, filesystem.pseudo_dirs = {}, [""]
+        writers = [BucketStore(filesystem, "/bucket") for _ in range(2)]
+        logbucket.PIECE, kept = 100, logbucket.PIECE  # type: ignore[misc]
+        try:
+            pieces = [(at, text[at : at + size]) for at in range(0, len(text), size)]
+            again = randomness.sample(pieces, len(pieces) // 2)
+            for at, piece in [*pieces, *again]:
+                randomness.choice(writers).append(PLACE, 0, at, piece)
+        finally:
+            logbucket.PIECE = kept  # type: ignore[misc]
+        file, position, found = writers[0].file(PLACE, 0), 0, b""
+        while (read := file.read(position, 64))[0]:
+            found, position = found + read[0], read[1]
+        assert (found, file.size()) == (text, len(text))
+        assert Cursor(Source(writers[1].file(PLACE, 0), b""), tail=0).read() == b""
+        assert writers[0].held()[("ns", "job")].size >= len(text)
+        writers[1].remove_job("ns", "job")
+        writers[1].remove_job("ns", "job")
+        assert writers[0].held() == {}
+
+    def test_a_bucket_of_a_file_system_that_is_not_there_says_so(self) -> None:
+        with pytest.raises(ValueError, match="buckets"):
+            open_log_store("nosuch://bucket/logs")
+
     def test_streams_lie_apart(self, tmp_path: Path) -> None:
-        store = LogStore(tmp_path)
+        store = FolderStore(tmp_path)
         for rank in (None, 0, 3):
             store.append(PLACE, rank, 0, str(rank).encode())
         folder = tmp_path / "ns" / "job" / "attempt" / "worker-0"
@@ -49,12 +82,12 @@ class TestStore:
         }
 
     def test_what_is_beyond_the_limit_is_dropped(self, tmp_path: Path) -> None:
-        store = LogStore(tmp_path)
+        store = FolderStore(tmp_path)
         store.append(PLACE, 0, LIMIT, b"x")
         assert not store.path(PLACE, 0).exists()
 
     def test_a_removed_job_leaves_its_neighbours(self, tmp_path: Path) -> None:
-        store, other = LogStore(tmp_path), Place("ns/other/a/worker-0", 0, 1)
+        store, other = FolderStore(tmp_path), Place("ns/other/a/worker-0", 0, 1)
         store.append(PLACE, 0, 0, b"x")
         store.append(other, 0, 0, b"y")
         store.remove_job("ns", "job")
@@ -73,7 +106,7 @@ class TestCursor:
         path.write_bytes(text)
         logreader.TAIL_CHUNK, kept = 16, logreader.TAIL_CHUNK  # type: ignore[misc]
         try:
-            found = Cursor(Source(path, b""), tail).read()
+            found = Cursor(Source(FolderFile(path), b""), tail).read()
         finally:
             logreader.TAIL_CHUNK = kept  # type: ignore[misc]
         expected = text.split(b"\n")
@@ -87,7 +120,7 @@ class TestCursor:
     ) -> None:
         path = tmp_path_factory.mktemp("logs") / "log"
         text, found = b"".join(one + b"\n" for one in written) + b"end", b""
-        cursor = Cursor(Source(path, b"[p] "))
+        cursor = Cursor(Source(FolderFile(path), b"[p] "))
         assert cursor.read() == b""
         for at in range(0, len(text), size):
             with path.open("ab") as file:
@@ -97,10 +130,10 @@ class TestCursor:
         assert found.split(b"\n") == [b"[p] " + one for one in [*written, b"end"]] + [b""]
 
     def test_holes_are_skipped(self, tmp_path: Path) -> None:
-        store = LogStore(tmp_path)
+        store = FolderStore(tmp_path)
         store.append(PLACE, 0, 0, b"before\n")
         store.append(PLACE, 0, 100_000, b"after\n")
-        assert Cursor(Source(store.path(PLACE, 0), b"")).read() == b"before\nafter\n"
+        assert Cursor(Source(store.file(PLACE, 0), b"")).read() == b"before\nafter\n"
 
 
 @pytest.fixture
@@ -211,7 +244,7 @@ def append(here: Services, workers: list[WorkerRecord]) -> Callable[[bytes], Non
     place = Place.of(workers[0])
 
     def act(data: bytes) -> None:
-        here.logs.append(place, 0, here.logs.path(place, 0).stat().st_size, data)
+        here.logs.append(place, 0, here.logs.file(place, 0).size(), data)
 
     return act
 
@@ -242,3 +275,39 @@ def test_a_reader_that_leaves_is_forgotten(client: Client, here: Services, worke
     next(pieces)
     pieces.close()  # type: ignore[attr-defined]
     eventually(lambda: here.log_readers.borrowed_tokens == 0)
+
+
+def test_chunks_that_follow_each_other_are_one_append() -> None:
+    def chunk(rank: int | None, offset: int, data: str) -> LogChunk:
+        return LogChunk(worker_uid="w", attempt="a", rank=rank, offset=offset, data=data)
+
+    found = runs([chunk(0, 0, "ab"), chunk(1, 5, "x"), chunk(0, 2, "ç"), chunk(0, 4, "d"), chunk(0, 9, "late")])
+    assert [(one.rank, one.offset, one.data) for one in found] == [
+        (0, 0, "abçd".encode()),
+        (0, 9, b"late"),
+        (1, 5, b"x"),
+    ]
+
+
+def test_logs_of_finished_jobs_go_by_age_and_size_those_of_the_living_never(here: Services, clock: Any) -> None:
+    keep = retention.parse(
+        '{"logs": {"days": 10, "bytes": 30000}, "namespaces": {"loud": {"logs": {"days": 10, "bytes": 1}}}}'
+    )
+    object.__setattr__(here, "settings", replace(here.settings, retention=keep))
+    now = here.clock.now()
+
+    def make(name: str, namespace: str, finished: float | None) -> None:
+        phase = JobPhase.RUNNING if finished is None else JobPhase.SUCCEEDED
+        made = make_job(name, namespace=namespace, phase=phase, finished_at=finished)
+        here.write(lambda w: w.insert_job(made))
+        here.logs.append(Place(f"{namespace}/{made.uid}/a/worker-0", 0, 1), 0, 0, b"x" * 9000)
+
+    make("alive", "loud", None)
+    make("ended", "loud", now)
+    make("old", "default", now - 11 * 86400)
+    make("first", "default", now - 300)
+    make("second", "default", now - 200)
+    make("third", "default", now - 100)
+    here.logs.append(Place("default/unknown/a/worker-0", 0, 1), 0, 0, b"of a job that this database does not know")
+    assert sorted(logretention.prune(here)) == ["job-ended", "job-first", "job-old"]
+    assert sorted(uid for _, uid in here.logs.held()) == ["job-alive", "job-second", "job-third", "unknown"]
