@@ -15,7 +15,6 @@ import numpy as np
 from benchmarks import training
 from benchmarks.applications import Application, load
 from benchmarks.common import BadInput, Progress, aligned, chosen, folder, guarded, machine, parser, plotting, say
-from benchmarks.training_muster import Elastic
 from benchmarks.training_planned import Planned
 from benchmarks.training_policies import Tiresias, fifo, remaining_time, shortest
 
@@ -28,7 +27,7 @@ POLICIES: dict[str, Callable[[], training.Policy]] = {
     "srtf_oracle": lambda: shortest(remaining_time, preempt=True),
     "muster": Planned,
     "muster_unnamed": lambda: Planned(named=False),
-    "muster_elastic": Elastic,
+    "muster_elastic": lambda: Planned(elastic=True),
 }
 
 

@@ -3,8 +3,10 @@ and ends; no lengths."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from benchmarks.training import GPUS, NODES, Allocation, Job
+from benchmarks.training_policies import packed
 from controller.records import JobRecord, NodeRecord, QueueRecord
 from controller.scheduling.discipline.programs import LABEL
 from controller.simulation.world import Habits, World
@@ -15,17 +17,18 @@ _FOREVER = Habits()
 
 
 class Planned:
-    """One queue of the cluster under its planner. Without `named` the programs have no names to learn from."""
+    """One queue of the cluster under its planner. Without `named` the programs have no names to learn from; `elastic` jobs have
+    1 to twice the GPUs that they ask for at a fixed global batch, with given throughput profiles."""
 
-    def __init__(self, named: bool = True, **queue: object) -> None:
-        self.named = named
+    def __init__(self, named: bool = True, elastic: bool = False) -> None:
+        self.named, self.elastic = named, elastic
         devices = tuple(Device(index=index, type=KIND, virtual=True) for index in range(GPUS))
         nodes = [
             NodeRecord(name=f"n{node:02}", uid=f"node-{node:02}", devices=devices, cpu_milli=10**6, memory=2**40)
             for node in range(NODES)
         ]
-        spec = {"discipline": "timeSharing", **queue}
-        self.world = World([*nodes, QueueRecord(name="default", uid="queue", spec=spec)], ())
+        queue = QueueRecord(name="default", uid="queue", spec={"discipline": "timeSharing"})
+        self.world = World([*nodes, queue], ())
         self.live: dict[str, Job] = {}
 
     def __call__(self, jobs: list[Job], now: int) -> Mapping[str, Allocation]:
@@ -40,7 +43,7 @@ class Planned:
         return dict(self._allocations())
 
     def record(self, job: Job) -> JobRecord:
-        spec = {
+        spec: dict[str, Any] = {
             "workers": job.replicas,
             "maxPerNode": GPUS,
             "accelerators": [{"type": KIND, "count": 1}],
@@ -48,6 +51,8 @@ class Planned:
             "memory": "1Mi",
             "checkpoint": {"directory": f"/{job.name}"},
         }
+        if self.elastic:
+            spec |= {"minWorkers": 1, "maxWorkers": min(2 * job.replicas, NODES * GPUS), "throughput": profile(job)}
         labels = {LABEL: job.application.name} if self.named else {}
         return JobRecord(uid=job.name, namespace="default", name=job.name, spec=spec, labels=labels)
 
@@ -58,3 +63,9 @@ class Planned:
                 found.setdefault(worker.job_uid, Counter())[int(node[1:])] += 1
         for uid, nodes in found.items():
             yield uid, tuple(node for node, count in sorted(nodes.items()) for _ in range(count))
+
+
+def profile(job: Job) -> dict[str, float]:
+    """Throughput at the job's batch by GPUs."""
+    sizes = range(1, 2 * job.replicas + 1)
+    return {str(gpus): job.application.throughput(packed(gpus), job.batch) or 0.0 for gpus in sizes}

@@ -16,7 +16,7 @@ from structlog.contextvars import bound_contextvars
 
 from controller.acts.advance import write_advance
 from controller.acts.end import write_end
-from controller.acts.move import commit_growth, commit_migrations
+from controller.acts.move import commit_growth, commit_migrations, commit_turnover
 from controller.acts.nodes import judge_nodes
 from controller.acts.observations import record_observations
 from controller.acts.preempt import commit_eviction, drop_claim
@@ -222,9 +222,12 @@ class Loop:
             self._write(partial(commit_eviction, eviction=eviction, now=now))
         for moves in _by_beneficiary(decided):
             self._write(partial(commit_migrations, moves=moves, now=now))
+        for turnover in decided.turnovers:
+            self._write(partial(commit_turnover, turnover=turnover, now=now))
         for growth in decided.growths:
             self._write(partial(commit_growth, growth=growth, now=now))
-        return bool(decided.groups or decided.released or decided.evictions or decided.migrations or decided.growths)
+        starts = decided.groups or decided.released or decided.evictions
+        return bool(starts or decided.migrations or decided.turnovers or decided.growths)
 
     def _remind_executor(self) -> None:
         if self._clock.boottime() >= self._reconcile_at:

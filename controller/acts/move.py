@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controller.acts.log import job_event
 from controller.acts.preempt import WAITING, claim, running, stop
 from controller.records import JobRecord
-from controller.scheduling.types import Growth, Migration
+from controller.scheduling.types import Growth, Migration, Turnover
 from controller.state.writing import Writer
 from muster.reasons import End
 
@@ -46,3 +46,31 @@ def commit_growth(w: Writer, growth: Growth, *, now: float) -> bool:
 
 def _waits(job: JobRecord) -> bool:
     return job.phase in WAITING and not (job.cancel or job.suspend)
+
+
+def commit_turnover(w: Writer, turnover: Turnover, *, now: float) -> bool:
+    """Everything of it, or nothing where one of its gangs is not as it was."""
+    stops = [running(w, one.job_uid, one.attempt_uid) for one in turnover.stops]
+    moves = [(one, running(w, one.job_uid, one.attempt_uid)) for one in turnover.moves]
+    claims = [(one, w.job(one.job_uid)) for one in turnover.claims]
+    if None in stops or any(gang is None for _, gang in moves):
+        return False
+    if any(job is None or not _waits(job) for _, job in claims):
+        return False
+    going = [gang for gang in (*stops, *(gang for _, gang in moves)) if gang is not None]
+    graces = [gang.grace for gang in going]
+    leaving = {worker.uid: worker.node for gang in going for worker in gang.workers}
+    for gang in stops:
+        if gang is not None:
+            stop(w, gang, End.PREEMPTED, f"the devices of queue {turnover.queue} are worth more to others for now", now)
+    for move, gang in moves:
+        if gang is not None:
+            told = f"goes on with {len(move.workers)} instead of {len(gang.workers)} workers"
+            stop(w, gang, End.RESIZED, told, now)
+            nodes = [placed.node for placed in move.workers]
+            others = [uid for uid, node in leaving.items() if node in nodes]
+            claim(w, gang.job, nodes, [*(worker.uid for worker in gang.workers), *others], graces, now)
+    for wanted, job in claims:
+        if job is not None:
+            claim(w, job, [placed.node for placed in wanted.workers], wanted.awaited, graces, now)
+    return True

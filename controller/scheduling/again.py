@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.elastic import settles_at
-from controller.scheduling.sharing import LOOKS
+from controller.scheduling.sharing import LOOKS, STEP
 from controller.scheduling.types import GangRequest
 from muster.quantity import parse_duration
 
@@ -17,6 +17,8 @@ def next_date(cycle: Cycle, waiting: Iterable[GangRequest]) -> float | None:
         dates += _protected(cycle)
         if any(sharing.places for sharing in cycle.sharing.values()):
             dates.append(cycle.now + LOOKS)
+    if any(sharing.sizes for sharing in cycle.sharing.values()):
+        dates.append((cycle.now // STEP + 1) * STEP)
     return min((date for date in dates if date > cycle.now), default=None)
 
 

@@ -97,6 +97,15 @@ class Cycle:
             return None
         option, workers, note = found
         self.took(room, request, workers)
+        return self._started(request, option, workers, note)
+
+    def begin(self, request: GangRequest, workers: tuple[WorkerPlacement, ...]) -> Start:
+        """Start it on exactly these devices, which are free."""
+        remove(self.room, request, workers)
+        self.took(self.room, request, workers)
+        return self._started(request, 0, workers, "")
+
+    def _started(self, request: GangRequest, option: int, workers: tuple[WorkerPlacement, ...], note: str) -> Start:
         self.book.add(request.queue, demand_of(request, option, len(workers)))
         self.started.append((request, workers))
         device = request.options[option][0] if not request.roles else request.roles[0].device

@@ -33,6 +33,9 @@ def grow(cycle: Cycle) -> tuple[Growth, ...]:
 
 def _may_grow(cycle: Cycle, crew: Crew) -> bool:
     request = crew.request
+    sharing = cycle.sharing.get(request.queue)
+    if sharing is not None and sharing.sizes is not None:
+        return False
     if request.minimum is None or request.roles or crew.leaving or crew.attempt.phase is not AttemptPhase.RUNNING:
         return False
     if any(worker.desired == "stop" for worker in crew.workers):

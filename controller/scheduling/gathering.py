@@ -9,6 +9,7 @@ from controller.scheduling.cycle import Cycle
 from controller.scheduling.discipline.remaining import worth_moving
 from controller.scheduling.room import Room
 from controller.scheduling.sharing import Sharing
+from controller.scheduling.turnover import sized
 from controller.scheduling.types import Migration
 
 
@@ -30,6 +31,8 @@ def _spread(crew: Crew) -> bool:
 
 
 def _worth(cycle: Cycle, crew: Crew, sharing: Sharing) -> bool:
+    if sharing.sizes is not None and sharing.sizes.get(crew.request.job_uid) != len(crew.workers):
+        return False
     if crew.leaving or any(worker.desired == "stop" for worker in crew.workers):
         return False
     uid = crew.request.job_uid
@@ -41,7 +44,7 @@ def _worth(cycle: Cycle, crew: Crew, sharing: Sharing) -> bool:
 def _gathered(cycle: Cycle, room: Room, crew: Crew) -> Migration | None:
     trial = room.copy()
     vacate(cycle.index, trial, crew.workers)
-    alike = replace(crew.request, preferred=(), repair=False, claim=None)
+    alike = sized(replace(crew.request, preferred=(), repair=False, claim=None), len(crew.workers))
     found = cycle.place(trial, alike, quota=False)
     if found is None or len({w.node for w in found[1]}) >= len({w.node for w in crew.workers}):
         return None

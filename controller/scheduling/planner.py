@@ -27,6 +27,7 @@ from controller.scheduling.kinds import Asked, Kind
 from controller.scheduling.reasons import explain, fits_some, refusal, scene
 from controller.scheduling.room import Room
 from controller.scheduling.sharing import in_turn, sharings
+from controller.scheduling.turnover import turn_over
 from controller.scheduling.types import (
     DecisionGroup,
     Eviction,
@@ -35,6 +36,7 @@ from controller.scheduling.types import (
     Plan,
     Reservation,
     Start,
+    Turnover,
     Wait,
 )
 from controller.scheduling.victims import eviction_of, find_victims, permitted
@@ -79,12 +81,15 @@ class _Planner:
         self.refusals: dict[Kind, Wait | None] = {}
         self.dated = 0
         self.charges: dict[str, int] = {}
+        self.turnovers: dict[str, Turnover] = {}
 
     def run(self, reasons: bool) -> Plan:
         self.cycle.sharing = sharings(self.cycle)
         bind(self.cycle)
         for asked in self._turns():
             self._serve(asked)
+        for queue in sorted(self.cycle.sharing):
+            self._turn_over(queue)
         growths = grow(self.cycle) if self.index.elastic else ()
         if self.cycle.sharing:
             self.migrations += gather(self.cycle, self.cycle.sharing)
@@ -94,6 +99,7 @@ class _Planner:
             evictions=tuple(self.evictions),
             migrations=tuple(self.migrations),
             growths=growths,
+            turnovers=tuple(one for one in self.turnovers.values() if one.stops or one.moves or one.claims),
             reservations=tuple(self.reservations),
             released=tuple(self.released),
             alerts=alerts(self.index),
@@ -165,6 +171,10 @@ class _Planner:
             request = self._by_claim(request)
             if request.claim is not None:
                 return
+        sharing = self.cycle.sharing.get(request.queue)
+        if sharing is not None and sharing.sizes is not None and not request.repair:
+            self._turn_over(request.queue)
+            return
         if request.repair:
             self.cycle.book.add(request.queue, demand_of(request, 0), -1)
         elif asked.kind.wish in self.refused[self._before(request)]:
@@ -175,6 +185,29 @@ class _Planner:
             self._start(start)
         elif not self._make_room(request):
             self._blocked(asked, request)
+
+    def _turn_over(self, queue: str) -> None:
+        """Divide the queue's devices, once in a plan: when the first of its gangs is served, or at the end."""
+        sharing, cycle = self.cycle.sharing[queue], self.cycle
+        if sharing.sizes is None or queue in self.turnovers:
+            return
+        crews = [crew for crew in cycle.crews.values() if crew.request.queue == queue and not crew.leaving]
+        asked = [one.request for one in self.index.order if one.request.queue == queue]
+        waiting = [request for request in asked if request.claim is None and not request.repair]
+        made, starts = turn_over(cycle, queue, sharing.sizes, crews, waiting)
+        self.turnovers[queue] = made
+        for request, workers in starts:
+            self._start(cycle.begin(request, workers))
+        gone = {one.job_uid for one in made.stops} | {one.job_uid for one in made.moves}
+        uids = {worker.uid for uid in gone for worker in cycle.crews[uid].workers}
+        cycle.depart(uids)
+        cycle.promised |= uids
+        for uid, placed in made.places():
+            cycle.hold(self.index.asks[uid], [worker.node for worker in placed])
+        claimed = {one.job_uid for one in made.claims} | {request.job_uid for request, _ in starts}
+        for request in waiting:
+            if request.job_uid not in {started.job_uid for started, _ in starts}:
+                self.waiting.append((request, self.why.turn(request, request.job_uid in claimed)))
 
     def _waits(self, asked: Asked) -> None:
         self.waiting.append((asked.request, asked.kind))

@@ -105,7 +105,7 @@ def _device(kind: dict[str, Any], topology: dict[str, Any]) -> DeviceRequest:
 
 
 def _options(spec: dict[str, Any], topology: dict[str, Any]) -> tuple[tuple[DeviceRequest | None, int], ...]:
-    workers = spec.get("workers", 1)
+    workers = max(spec.get("workers", 1), spec.get("maxWorkers") or 1)
     kinds = spec.get("accelerators") or []
     if not kinds:
         return ((None, workers),)

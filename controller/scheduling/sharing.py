@@ -17,21 +17,26 @@ from controller.scheduling.cycle import Cycle
 from controller.scheduling.discipline.programs import program_of, service, uid_of
 from controller.scheduling.discipline.remaining import Served, Work, by_attained, by_remaining
 from controller.scheduling.kinds import Asked
+from controller.scheduling.turnover import sizes_of
 from controller.scheduling.types import GangRequest
 
 TIME_SHARING: Final = "timeSharing"
 LOOKS: Final = 60.0
 """Seconds after which the order is looked at again while somebody waits: who runs comes nearer to his end, or turns out longer."""
+STEP: Final = 300.0
+"""Seconds in whose steps the work of a gang is counted whose size may change: between them a division rests."""
 
 
 class Sharing(Struct, frozen=True):
     """One queue's order of service: the place of each of its gangs, what each is expected to need yet (device-seconds), whose
-    turn it is though he waits, and who runs though it is not his turn."""
+    turn it is though he waits, and who runs though it is not his turn. `sizes` are the workers of each gang where the devices
+    are divided by what they are worth to whom."""
 
     places: Mapping[str, int]
     left: Mapping[str, float]
     called: frozenset[str]
     yielding: frozenset[str]
+    sizes: Mapping[str, int] | None = None
 
     def outserves(self, request: GangRequest, victim: GangRequest) -> bool:
         """Whether a gang that waits may take the place of one that runs."""
@@ -44,7 +49,7 @@ def shares_time(queue: QueueRecord | None) -> bool:
 
 
 def sharings(cycle: Cycle) -> dict[str, Sharing]:
-    """By queue; empty where no queue shares its devices in time."""
+    """By queue; empty where no queue shares its devices in time. A gang that is on its way to another size counts."""
     names = {name for name, queue in cycle.index.queues.items() if shares_time(queue)}
     if not names:
         return {}
@@ -56,6 +61,8 @@ def sharings(cycle: Cycle) -> dict[str, Sharing]:
     for crew in cycle.crews.values():
         if crew.request.queue in names and not crew.leaving:
             running[crew.request.queue].append(crew)
+        elif crew.request.queue in names and crew.request.claim is not None:
+            waiting[crew.request.queue].append(crew.request)
     return {name: _share(cycle, waiting[name], running[name]) for name in names if waiting[name] or running[name]}
 
 
@@ -80,6 +87,8 @@ def _turn(asked: Asked, sharing: Sharing) -> tuple[bool, int, bool, int]:
 def _share(cycle: Cycle, waiting: Sequence[GangRequest], running: Sequence[Crew]) -> Sharing:
     served = _served(cycle, waiting, running)
     requests = {request.job_uid: request for request in (*waiting, *(crew.request for crew in running))}
+    if any(cycle.index.jobs[uid].spec.get("throughput") for uid in requests):
+        return _divided(cycle, served, requests, running)
     order = sorted(served, key=lambda one: -requests[one.job].priority)  # stable: by remaining inside a priority
     crews = {crew.request.job_uid: crew for crew in running}
     budget = _budget(cycle, running)
@@ -106,6 +115,29 @@ def _share(cycle: Cycle, waiting: Sequence[GangRequest], running: Sequence[Crew]
     )
 
 
+def _divided(
+    cycle: Cycle, served: Sequence[Served], requests: Mapping[str, GangRequest], running: Sequence[Crew]
+) -> Sharing:
+    """By kind, the one that each gang names first. Who cannot go on from a checkpoint keeps what it has."""
+    current = {request.job_uid: len(request.claim.nodes) for request in requests.values() if request.claim}
+    current |= {crew.request.job_uid: len(crew.workers) for crew in running}
+    budget = _budget(cycle, running)
+    sizes, kinds = {}, dict[str, list[Served]]()
+    fixed = {crew.request.job_uid: crew for crew in running if not (crew.request.saves and crew.request.preemptible)}
+    for crew in fixed.values():
+        budget -= _held(cycle, crew)
+        sizes[crew.request.job_uid] = len(crew.workers)
+    for one in served:
+        device = requests[one.job].options[0][0]
+        if one.job not in fixed:
+            kinds.setdefault(device.type if device else "", []).append(one)
+    for kind, some in sorted(kinds.items()):
+        mine = {one.job: requests[one.job] for one in some}
+        sizes |= sizes_of(cycle.index.jobs, mine, current, some, budget[kind])
+    places = {one.job: place for place, one in enumerate(served)}
+    return Sharing(places, {one.job: one.remaining for one in served}, frozenset(), frozenset(), sizes)
+
+
 def _served(cycle: Cycle, waiting: Sequence[GangRequest], running: Sequence[Crew]) -> list[Served]:
     index = cycle.index
     works = [_work(index.jobs[request.job_uid], request, 0.0, running=False) for request in waiting]
@@ -120,7 +152,8 @@ def _served(cycle: Cycle, waiting: Sequence[GangRequest], running: Sequence[Crew
 
 def _spent(cycle: Cycle, crew: Crew) -> float:
     job, devices = cycle.index.jobs[crew.request.job_uid], sum(len(worker.devices) for worker in crew.workers)
-    return service(job.spec, len(crew.workers), devices, cycle.now - crew.attempt.placed_at)
+    until = cycle.now // STEP * STEP if job.spec.get("throughput") else cycle.now
+    return service(job.spec, len(crew.workers), devices, until - crew.attempt.placed_at)
 
 
 def _work(job: JobRecord, request: GangRequest, spent: float, *, running: bool) -> Work:

@@ -151,6 +151,21 @@ class Growth(Struct, frozen=True, kw_only=True, gc=False):
     workers: tuple[WorkerPlacement, ...]
 
 
+class Turnover(Struct, frozen=True, kw_only=True, gc=False):
+    """The devices of a time-sharing queue, divided anew: who stops, who goes on in another size and place, and what those who wait
+    claim of it. One transaction does all of it or nothing."""
+
+    queue: str
+    stops: tuple[Victim, ...] = ()
+    moves: tuple[Migration, ...] = ()
+    claims: tuple[Eviction, ...] = ()
+
+    def places(self) -> tuple[tuple[str, tuple[WorkerPlacement, ...]], ...]:
+        """(job uid, where it will lie) of all that move or claim."""
+        moves = tuple((one.job_uid, one.workers) for one in self.moves)
+        return (*moves, *((one.job_uid, one.workers) for one in self.claims))
+
+
 class Reservation(Struct, frozen=True, kw_only=True, gc=False):
     """The first blocked gang whose start can be dated: when, UTC seconds, and where."""
 
@@ -177,6 +192,7 @@ class Plan(Struct, frozen=True):
     evictions: tuple[Eviction, ...] = ()
     migrations: tuple[Migration, ...] = ()
     growths: tuple[Growth, ...] = ()
+    turnovers: tuple[Turnover, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     released: tuple[str, ...] = ()
     """Jobs whose claim no longer serves."""

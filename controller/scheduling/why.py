@@ -39,6 +39,13 @@ class Why:
     def evicting(self, request: GangRequest, decided: Eviction) -> Wait:
         return _wait(request, Waiting.CAPACITY, decided.message)
 
+    def turn(self, request: GangRequest, claimed: bool) -> Wait:
+        if claimed:
+            return _wait(request, Waiting.CAPACITY, "its place is being vacated")
+        return _wait(
+            request, Waiting.FAIR_SHARE, f"the devices of queue {request.queue} are worth more to others for now"
+        )
+
     def moving(self, request: GangRequest, moves: Sequence[Migration]) -> Wait:
         jobs = self._cycle.index.jobs
         names = sorted(jobs[move.job_uid].name for move in moves)

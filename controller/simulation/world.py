@@ -28,7 +28,7 @@ from controller.scheduling.crews import charge, crews_of
 from controller.scheduling.discipline.programs import learned, program_of, service, uid_of
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.scheduling.planner import plan
-from controller.scheduling.types import Eviction, Growth, Migration, Plan, WorkerPlacement
+from controller.scheduling.types import Eviction, Growth, Migration, Plan, Turnover, WorkerPlacement
 from controller.simulation.worldbook import Tally
 from muster.launch import LaunchTemplate
 from muster.quantity import parse_cpu, parse_memory
@@ -239,7 +239,16 @@ class World:
             self._migrate(move)
         for growth in decided.growths:
             self._grow(growth)
-        return bool(decided.groups or decided.evictions or decided.migrations or decided.growths or decided.released)
+        for turnover in decided.turnovers:
+            self._turn_over(turnover)
+        return bool(
+            decided.turnovers
+            or decided.groups
+            or decided.evictions
+            or decided.migrations
+            or decided.growths
+            or decided.released
+        )
 
     def _start(self, job: JobRecord, placed: Iterable[WorkerPlacement]) -> None:
         number = job.epoch + 1
@@ -327,6 +336,15 @@ class World:
         self._end(job.name, JobPhase.QUEUED, End.SUPERSEDED)
         self._start(self.jobs[job.name], move.workers)
         self.tally.migrations += 1
+
+    def _turn_over(self, turnover: Turnover) -> None:
+        for victim in turnover.stops:
+            self._end(self._job_of(victim.job_uid).name, JobPhase.QUEUED, End.PREEMPTED)
+        for move in turnover.moves:
+            self._end(self._job_of(move.job_uid).name, JobPhase.QUEUED, End.RESIZED)
+        for uid, workers in turnover.places():
+            claim = Claim(nodes=tuple(worker.node for worker in workers), vacating=(), made_at=self.now)
+            self.put(replace(self._job_of(uid), claim=claim))
 
     def _grow(self, growth: Growth) -> None:
         job = self._job_of(growth.job_uid)

@@ -74,3 +74,30 @@ def test_runs_of_one_size_do_not_take_turns_and_who_saves_nothing_is_not_stopped
         world.step()
     assert world.job(fixed).phase is JobPhase.RUNNING
     assert world.job(quick).phase is JobPhase.QUEUED
+
+
+def test_devices_go_where_they_are_worth_most_and_every_change_of_size_is_a_restart(world):
+    share(world)
+    profile = {str(workers): float(workers) for workers in range(1, 5)}
+    elastic = {"minWorkers": 1, "maxWorkers": 4, "throughput": profile}
+    teacher = submit(world, "teacher", "quick", workers=2, **elastic)
+    world.run(teacher)
+    world.later(world.clock.now() + 400)
+    done(world, teacher)
+    long = submit(world, "long", "long", workers=2, **elastic)
+    world.run(long)
+    assert len(world.live_workers(long)) == 4, "alone it has all"
+    world.later(world.clock.now() + 1000)
+    quick = submit(world, "quick", "quick", workers=2, **elastic)
+    world.run(quick)
+    assert world.attempts(long)[0].reason in (End.RESIZED, End.PREEMPTED)
+    for _ in range(10):
+        world.step()
+    running = [job for job in (long, quick) if world.job(job).phase is JobPhase.RUNNING]
+    assert quick in running
+    assert sum(len(world.live_workers(job)) for job in running) == 4
+    assert len(world.attempts(quick)) == 1, "the division rests"
+    tried = len(world.attempts(long))
+    done(world, quick)
+    world.until(lambda: world.job(long).phase is JobPhase.RUNNING and len(world.live_workers(long)) == 4)
+    assert len(world.attempts(long)) == tried + 1

@@ -8,7 +8,6 @@ pytest.importorskip("scipy")
 
 from benchmarks import applications, training
 from benchmarks.common import BadInput
-from benchmarks.training_muster import Elastic
 from benchmarks.training_planned import Planned
 from benchmarks.training_policies import Tiresias, best_fit, emptiest, fifo, packed
 
@@ -50,13 +49,13 @@ def test_more_gpus_than_the_cluster_has_wait_their_turn(program: applications.Ap
     assert max(outcome.durations) > 2 * 1200
 
 
-@pytest.mark.parametrize("policy", [Tiresias, Planned, lambda: Planned(named=False), Elastic])
+@pytest.mark.parametrize("policy", [Tiresias, Planned, lambda: Planned(named=False), lambda: Planned(elastic=True)])
 def test_every_policy_ends_every_job(program: applications.Application, policy) -> None:
     jobs = [job(program, f"job-{number}", 97 * number, (1, 2, 4, 8)[number % 4]) for number in range(40)]
     assert len(training.simulate(jobs, policy()).durations) == 40
 
 
-@pytest.mark.parametrize("policy", [Tiresias, Planned, Elastic])
+@pytest.mark.parametrize("policy", [Tiresias, Planned, lambda: Planned(elastic=True)])
 def test_the_same_input_gives_the_same_outcome(program: applications.Application, policy) -> None:
     def run() -> training.Outcome:
         return training.simulate(
