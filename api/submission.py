@@ -142,7 +142,7 @@ class Standing:
                 f"there is a live job {name} in namespace {namespace} ({phase}); names are free again after the end",
                 code="ALREADY_EXISTS",
             )
-        record = self.judge(_record(asked), asked.ground)
+        record = self.judge(record_of(asked), asked.ground)
         self._names[namespace, name] = str(record.phase)
         if (path := checkpoint_directory(record.spec)) is not None:
             self._owners[path] = record
@@ -178,7 +178,7 @@ def apply(w: Reading, asked: Submission) -> Applied:
             raise conflict(f"job {job.metadata.name} of this uid or resourceVersion is not live any more")
         return Applied("created", create(w, asked))
     _same(found, job)
-    wanted = _record(asked)
+    wanted = record_of(asked)
     queue = w.queue(wanted.spec["queue"])
     before, after = found.spec | {"suspend": found.suspend}, admission.completed(wanted.spec, queue)
     paths = changed(before, after)
@@ -217,7 +217,7 @@ def existing(r: Reading, namespace: str, name: str) -> JobRecord:
     return record
 
 
-def _record(asked: Submission) -> JobRecord:
+def record_of(asked: Submission) -> JobRecord:
     job = asked.job
     return JobRecord(
         uid=asked.uid,

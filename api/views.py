@@ -104,6 +104,90 @@ class WhyView(TypedDict):
     status: WhyStatus
 
 
+class EtaTimeView(TypedDict):
+    """When a job starts; `at` null when nobody can say (`note` tells why). `bound`: not before that time."""
+
+    at: str | None
+    bound: bool
+    basis: str
+    note: str
+
+
+class JobName(TypedDict):
+    namespace: str
+    name: str
+
+
+class PlacedStartView(JobName):
+    nodes: list[str]
+    domain: str
+
+
+class EvictionView(JobName):
+    """The job that gets room, and those that would be told to go for it."""
+
+    victims: list[JobName]
+
+
+class ToldView(JobName):
+    """`today` and `then` are null where the job does not wait."""
+
+    today: EtaTimeView | None
+    then: EtaTimeView | None
+
+
+class WaitView(TypedDict):
+    code: str
+    message: str
+    others: list[str]
+    helps: str
+    numbers: dict[str, int]
+
+
+class RevisionView(TypedDict):
+    resourceVersion: str
+
+
+class WhatIfView(TypedDict):
+    """What the next plan would do with the change, and when jobs would start, in the order of service. `why`: of the job
+    that was asked about, where it would wait."""
+
+    apiVersion: str
+    kind: Literal["WhatIf"]
+    metadata: RevisionView
+    at: str | None
+    starts: list[PlacedStartView]
+    evictions: list[EvictionView]
+    waiting: int
+    jobs: list[ToldView]
+    why: WaitView | None
+
+
+class GangRoomView(TypedDict):
+    """At most so many workers with so many devices each, all in this domain."""
+
+    devices: int
+    workers: int
+    domain: str
+
+
+class LevelRoomView(TypedDict):
+    accelerator: str
+    level: str
+    domains: int
+    free: int
+    total: int
+    gangs: list[GangRoomView]
+
+
+class CapacityView(TypedDict):
+    apiVersion: str
+    kind: Literal["Capacity"]
+    metadata: RevisionView
+    at: str | None
+    items: list[LevelRoomView]
+
+
 class JobStatus(TypedDict):
     phase: str
     reason: str

@@ -49,9 +49,9 @@ class Api:
         with _told():
             return self._client.act(kind, name, verb, namespace)
 
-    def post(self, path: str, **query: Any) -> Object:
+    def post(self, path: str, body: Object | None = None, **query: Any) -> Object:
         with _told():
-            return self._client.http.json("POST", BASE + path, query)
+            return self._client.http.json("POST", BASE + path, query, body)
 
     def delete(self, path: str) -> Object:
         with _told():
@@ -67,10 +67,10 @@ class Api:
             yield from self._client.logs(name, namespace, **query)
 
 
-def connect() -> Api:
-    """The cluster of the environment (see `muster --help`)."""
+def connect(timeout: float = 30.0) -> Api:
+    """The cluster of the environment (see `muster --help`). `timeout` in seconds for each answer."""
     with _told():
-        return Api(client.Client.from_environment(retries=RETRIES))
+        return Api(client.Client.from_environment(retries=RETRIES, timeout=timeout))
 
 
 def client_of() -> client.Client:

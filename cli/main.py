@@ -19,6 +19,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "describe": ("cli.verbs.describe:describe", "Tell all about one job, node or queue."),
     "why": ("cli.verbs.why:why", "Tell why a job waits, what would help, and when it will start."),
     "goodput": ("cli.verbs.goodput:goodput", "Tell what device time went to, and what failures cost."),
+    "whatif": ("cli.verbs.whatif:whatif", "Ask what would start, and when, if something were different."),
     "logs": ("cli.verbs.logs:logs", "Print what the ranks of a job wrote."),
     "exec": ("cli.verbs.exec:exec_", "Run a command beside the ranks of a job."),
     "attach": ("cli.verbs.exec:attach", "Show what a rank prints from now on."),
