@@ -91,7 +91,21 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     for error in (Problem, StoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(error, _refused)
     token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
-    for module in (jobs, job_parts, goodput, why, logs, nodes, queues, policies, events, changes, planning, admin, about):
+    for module in (
+        jobs,
+        job_parts,
+        goodput,
+        why,
+        logs,
+        nodes,
+        queues,
+        policies,
+        events,
+        changes,
+        planning,
+        admin,
+        about,
+    ):
         app.include_router(module.router, prefix=PREFIX, dependencies=[token])
     app.include_router(sessions.router, prefix=PREFIX)
     app.include_router(sessions.agents)

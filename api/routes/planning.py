@@ -94,9 +94,7 @@ def _question(here: Services, user: str, document: Any) -> dict[str, Any]:
 def _job(here: Services, user: str, document: Any, namespace: str) -> JobRecord:
     """The record as it would be: a new one, or the live one of this name with another spec. Raises Problem."""
     manifest = submission.manifest(document, namespace)
-    asked = Submission(
-        job=manifest, user=user, uid=here.new_id(), now=here.clock.now(), ground=here.inventory.ground()
-    )
+    asked = Submission(job=manifest, user=user, uid=here.new_id(), now=here.clock.now(), ground=here.inventory.ground())
     record = submission.record_of(asked)
     with here.store.read() as r:
         standing, live = Standing.of(r, [asked]), r.job_named(namespace, manifest.metadata.name)
