@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from controller.launch.render import unlaunchable
 from controller.records import JobRecord, PriorityClassRecord, QueueRecord
 from controller.scheduling.requests import request_of
 from muster.accelerators import canonical, suggest
@@ -20,6 +21,8 @@ def findings(spec: dict[str, Any], queues: Iterable[QueueRecord], index: "Cluste
         _one_of("spec.queue", "unknown queue", spec["queue"], [queue.name for queue in queues]),
         *(_accelerator(number, kind["type"]) for number, kind in enumerate(spec.get("accelerators", ()))),
         *_levels(spec.get("topology") or {}, index),
+        *(error for number, role in enumerate(spec.get("roles") or ()) for error in _role(number, role, index)),
+        unlaunchable(spec),
     ]
     return [error for error in errors if error is not None]
 
@@ -60,10 +63,18 @@ def _one_of(field: str, message: str, found: str, known: Iterable[str]) -> Field
     return None if found in allowed else FieldError(field, message, "UNKNOWN", found, allowed, nearest(found, allowed))
 
 
-def _accelerator(number: int, kind: str) -> FieldError | None:
+def _role(number: int, role: dict[str, Any], index: "ClusterIndex") -> list[FieldError | None]:
+    from controller.scheduling.index import unknown_level
+
+    place, level = f"spec.roles[{number}]", (role.get("topology") or {}).get("required")
+    kinds = (_accelerator(at, kind["type"], place) for at, kind in enumerate(role.get("accelerators") or ()))
+    return [*kinds, unknown_level(index, level, f"{place}.topology.required")]
+
+
+def _accelerator(number: int, kind: str, place: str = "spec") -> FieldError | None:
     if canonical(kind) is not None:
         return None
-    field = f"spec.accelerators[{number}].type"
+    field = f"{place}.accelerators[{number}].type"
     return FieldError(field, "unknown accelerator", "UNKNOWN_ACCELERATOR", kind, suggestion=suggest(kind))
 
 

@@ -14,6 +14,7 @@ it is told in one transaction. Invariants of the matrix:
 | before Stopping    | (the user wants it stopped)     | Stopping, everyone told, checkpoint grace |
 | before Stopping    | one ended badly or is lost      | Stopping, the others told, kill grace     |
 | before Stopping    | all exited with 0               | Ended: Succeeded                          |
+| before Stopping    | all of the head role did        | Stopping: Succeeded                       |
 | Placed, Launching  | a port was taken                | new ports for the gang, same attempt      |
 | Placed, Launching  | all Ready                       | everyone is told to run                   |
 | Placed             | one has begun                   | Launching                                 |
@@ -30,6 +31,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from controller.launch.roles import head_of
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from muster.quantity import parse_duration
 from muster.reasons import End
@@ -74,9 +76,19 @@ def advance(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerReco
         )
     if all(worker.phase is WorkerPhase.EXITED for worker in workers):
         return Advance(next=Next.END, reason=End.SUCCEEDED)
+    if head_is_done(job.spec, workers):
+        message = f"role {head_of(job.spec)} has succeeded"
+        return Advance(next=Next.STOP, reason=End.SUCCEEDED, message=message, grace=save_grace(job.spec))
     if attempt.phase is AttemptPhase.RUNNING:
         return _running(job, attempt, now)
     return _launching(job, attempt, workers, now)
+
+
+def head_is_done(spec: dict[str, Any], workers: Sequence[WorkerRecord]) -> bool:
+    """Whether all workers of the role whose success is the gang's have exited with 0."""
+    head = head_of(spec)
+    mine = [worker for worker in workers if worker.role == head]
+    return bool(mine) and all(worker.phase is WorkerPhase.EXITED for worker in mine)
 
 
 def _running(job: JobRecord, attempt: AttemptRecord, now: float) -> Advance:

@@ -1,11 +1,13 @@
 """Commits a decision group: attempt, workers, allocations, ports and templates, whole or not at all."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from controller.acts.log import job_event
 from controller.acts.notify import notify
 from controller.launch.ports import NoPorts, choose_block, ports_needed
 from controller.launch.render import render
+from controller.launch.roles import in_rank_order, spec_of
 from controller.launch.types import LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord, NodeRecord, WorkerRecord
 from controller.recovery.checkpoints import choose, redone_steps, spoiled
@@ -99,11 +101,12 @@ def _prepare(
     now: float,
 ) -> tuple[list[PlacedWorker], tuple[LaunchTemplate, ...]]:
     taker = PortTaker(w, ports, ports_needed(job.spec), now)
-    placed = [
-        _place(index, worker, node, taker.take(node.host, node.ephemeral_ports, f"{attempt.uid}:{index}"))
-        for index, (worker, node) in enumerate(zip(start.workers, nodes, strict=True))
-        if node is not None
-    ]
+    placed, numbers = list[PlacedWorker](), Counter[str]()
+    for place, (worker, node) in enumerate(zip(start.workers, nodes, strict=True)):
+        if node is not None:
+            block = taker.take(node.host, node.ephemeral_ports, f"{attempt.uid}:{place}")
+            placed.append(_place(numbers[worker.role], worker, node, block))
+            numbers[worker.role] += 1
     return placed, render(job, attempt, placed)
 
 
@@ -137,6 +140,7 @@ def write_new_ports(
             memory.mark(worker.host, worker.busy_ports, now)
     taker = PortTaker(w, memory, ports_needed(job.spec), now)
     placed = []
+    workers = in_rank_order(job.spec, workers)
     for worker in workers:
         node = w.node(worker.node)
         ports = worker.ports
@@ -188,7 +192,7 @@ def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], st
 def _place(index: int, worker: WorkerPlacement, node: NodeRecord, ports: tuple[int, ...]) -> PlacedWorker:
     kinds = {device.index: device.type for device in node.devices}
     return PlacedWorker(
-        role="worker",
+        role=worker.role,
         index=index,
         node=node.name,
         host=node.host,
@@ -216,7 +220,7 @@ def _placed_again(worker: WorkerRecord, node: NodeRecord | None, ports: tuple[in
 def _worker(
     job: JobRecord, attempt: AttemptRecord, placed: PlacedWorker, template: LaunchTemplate, lease: Lease, uid: str
 ) -> WorkerRecord:
-    fence = job.spec.get("recovery", {}).get("fenceAfter")
+    fence, own = job.spec.get("recovery", {}).get("fenceAfter"), spec_of(job.spec, placed.role)
     return WorkerRecord(
         uid=uid,
         attempt_uid=attempt.uid,
@@ -229,8 +233,8 @@ def _worker(
         epoch=attempt.epoch,
         devices=placed.devices,
         ports=placed.ports,
-        cpu_milli=parse_cpu(job.spec.get("cpu", "1")),
-        memory=parse_memory(job.spec.get("memory", "256Mi")),
+        cpu_milli=parse_cpu(own.get("cpu", "1")),
+        memory=parse_memory(own.get("memory", "256Mi")),
         template=template,
         fence=lease.fence if fence is None else None if fence == "never" else parse_duration(fence),
     )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from controller.launch.program import literal
-from controller.launch.types import Gang
+from controller.launch.types import Gang, PlacedWorker
 from muster.accelerators import catalogue
 
 INTERFACES: Final = {"GLOO_SOCKET_IFNAME": "%{interface}", "NCCL_SOCKET_IFNAME": "%{interface}"}
@@ -36,12 +36,27 @@ def environment(gang: Gang, worker: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **INTERFACES,
     }
+    env |= _roles(gang)
     checkpoint = job.spec.get("checkpoint")
     if checkpoint:
         env["MUSTER_CHECKPOINT_DIR"] = _folder(checkpoint["directory"])
     kind = catalogue().get(placed.device_type or "")
     if kind is not None and placed.devices:
         env[kind.visible_devices] = ",".join(str(device) for device in placed.devices)
+    return env
+
+
+def _roles(gang: Gang) -> dict[str, str]:
+    """Where the workers of each role are, in their rank order. The port of an endpoint is the last of the worker's
+    block, which nothing of Muster's uses."""
+    roles: dict[str, list[PlacedWorker]] = {}
+    for worker in gang.peers:
+        roles.setdefault(worker.role, []).append(worker)
+    env = {"MUSTER_ROLES": ",".join(roles)} if roles else {}
+    for role, workers in roles.items():
+        name = f"MUSTER_ROLE_{role.upper().replace('-', '_')}"
+        env[f"{name}_ADDRESSES"] = ",".join(worker.address for worker in workers)
+        env[f"{name}_ENDPOINTS"] = ",".join(f"{worker.address}:{worker.ports[-1]}" for worker in workers)
     return env
 
 

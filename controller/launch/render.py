@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.launch import command, torchrun
 from controller.launch.environment import environment
 from controller.launch.program import literal
+from controller.launch.roles import roles_of, spec_of
 from controller.launch.types import Commands, Gang, LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord
 from muster.launch import LaunchTemplate, LogPattern
@@ -32,20 +34,38 @@ FRAMEWORKS: Final[Mapping[str, Framework]] = {
 
 def unlaunchable(spec: dict[str, Any]) -> FieldError | None:
     """The error to refuse a manifest with whose program does not go with its framework."""
-    try:
-        FRAMEWORKS[spec.get("framework", "command")].check(spec)
-    except LaunchError as error:
-        return FieldError("spec.command", str(error), found=" ".join(spec["command"]))
+    for place, role in enumerate(roles_of(spec)):
+        own = spec_of(spec, role)
+        try:
+            FRAMEWORKS[spec.get("framework", "command")].check(own)
+        except LaunchError as error:
+            of_role = own.get("command") != spec.get("command")
+            field = f"spec.roles[{place}].command" if of_role else "spec.command"
+            return FieldError(field, str(error), found=" ".join(own.get("command") or ()))
     return None
 
 
 def render(job: JobRecord, attempt: AttemptRecord, workers: Sequence[PlacedWorker]) -> tuple[LaunchTemplate, ...]:
-    """One template for each of `workers`, which come in rank order, each with its block of ports. Raises LaunchError
-    when the job's command does not go with its framework."""
-    framework = FRAMEWORKS[job.spec.get("framework", "command")]
-    ranks = tuple(framework.ranks(job.spec, worker) for worker in workers)
-    gang = Gang(job=job, attempt=attempt, workers=tuple(workers), ranks=ranks)
-    return tuple(_template(framework, gang, worker) for worker in range(len(workers)))
+    """One template for each of `workers`, which come in rank order, each with its block of ports. Each role is a world
+    of its own: its ranks are numbered from 0, and its first worker is its master. Raises LaunchError when the job's
+    command does not go with its framework."""
+    made: dict[tuple[str, int], LaunchTemplate] = {}
+    names = dict.fromkeys(worker.role for worker in workers)
+    for role in names:
+        members = tuple(worker for worker in workers if worker.role == role)
+        gang = _gang(job, attempt, members, tuple(workers) if len(names) > 1 else ())
+        for place, worker in enumerate(members):
+            made[role, worker.index] = _template(FRAMEWORKS[gang.job.spec.get("framework", "command")], gang, place)
+    return tuple(made[worker.role, worker.index] for worker in workers)
+
+
+def _gang(
+    job: JobRecord, attempt: AttemptRecord, members: tuple[PlacedWorker, ...], peers: tuple[PlacedWorker, ...]
+) -> Gang:
+    spec = spec_of(job.spec, members[0].role, members[0].device_type)
+    framework = FRAMEWORKS[spec.get("framework", "command")]
+    ranks = tuple(framework.ranks(spec, worker) for worker in members)
+    return Gang(job=replace(job, spec=spec), attempt=attempt, workers=members, ranks=ranks, peers=peers)
 
 
 def _template(framework: Framework, gang: Gang, worker: int) -> LaunchTemplate:

@@ -36,6 +36,8 @@ class Gang(Struct, frozen=True, kw_only=True):
     attempt: AttemptRecord
     workers: tuple[PlacedWorker, ...]
     ranks: tuple[int, ...]
+    peers: tuple[PlacedWorker, ...] = ()
+    """All workers of the attempt where they are of several roles; `workers` are those of one."""
 
     @property
     def world_size(self) -> int:

@@ -1,17 +1,18 @@
 """The Job: a gang that runs to its end, a service, or several roles.
 
-What only later releases act upon (services, arrays, dependencies) is not accepted yet: an accepted field
-is a promise.
+What only later releases act upon (services, containers, volumes) is not accepted yet: an accepted field is a promise.
 """
 
 import re
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from muster.resources.meta import API_VERSION, Labels, Metadata, Model, Name
 from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemption, Topology
+from muster.resources.program import Command, Environment
 from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
+from muster.resources.roles import Role
 
 FRAMEWORKS = ("command", "torchrun")
 
@@ -90,6 +91,8 @@ class JobSpec(Model):
     framework: Literal["command", "torchrun"] = "command"
     workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
     """A gang: all of them or none. One worker is one launched unit on one node."""
+    min_workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
+    """Elastic: with fewer workers than `workers`, but not fewer than this, it runs, too."""
     max_per_node: int = Field(default=1, ge=1, le=1024)
     ranks_per_worker: int | None = Field(default=None, ge=1, le=1024)
     """Framework processes inside a worker; by default one for each accelerator (at least one)."""
@@ -97,42 +100,71 @@ class JobSpec(Model):
     cpu: Cpu = "1"
     memory: Memory = "256Mi"
     workdir: str = "."
-    command: list[str] | None = None
+    command: Command | None = None
     script: str | None = None
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Environment = Field(default_factory=dict)
     time_limit: Duration | None = None
     topology: Topology = Field(default_factory=Topology)
     node_selector: Labels | None = None
     """Labels that every node of the gang must have."""
     nodes: Nodes | None = None
     preemption: Preemption | None = None
+    roles: list[Role] | None = Field(default=None, min_length=1, max_length=16)
+    """A gang of several shapes, instead of `workers` alike."""
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
     recovery: Recovery = Field(default_factory=Recovery)
     notify: Notify | None = None
     suspend: bool = False
 
-    @field_validator("command")
+    @model_validator(mode="before")
     @classmethod
-    def _not_empty(cls, value: list[str] | None) -> list[str] | None:
-        if value is not None and (not value or not value[0]):
-            raise ValueError("expected at least the name of a program")
-        return value
-
-    @field_validator("env")
-    @classmethod
-    def _env_names(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, text in value.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"{name!r} is not a name of an environment variable")
-            if "\0" in text:
-                raise ValueError(f"the value of {name} contains a zero byte")
-        return value
+    def _sum_of_roles(cls, data: Any) -> Any:
+        """`workers` of a gang with roles is their sum, and need not be said."""
+        if not isinstance(data, dict) or "workers" in data or not isinstance(data.get("roles"), list):
+            return data
+        sizes = [role.get("workers", 1) if isinstance(role, dict) else 1 for role in data["roles"]]
+        whole = sum(size for size in sizes if isinstance(size, int))
+        return data if not 1 <= whole <= MAX_WORKERS else {**data, "workers": whole}
 
     @model_validator(mode="after")
     def _one_program(self) -> Self:
-        if (self.command is None) == (self.script is None):
+        if self.command is not None and self.script is not None:
             raise ValueError("expected exactly one of command and script")
+        mute = [role.name for role in self.roles or () if role.command is None and role.script is None]
+        if self.command is None and self.script is None and (mute or not self.roles):
+            of = f" (roles {', '.join(mute)} have none of their own)" if mute else ""
+            raise ValueError(f"expected exactly one of command and script{of}")
+        return self
+
+    @model_validator(mode="after")
+    def _elastic_has_sense(self) -> Self:
+        if self.min_workers is not None:
+            if self.roles:
+                raise ValueError("minWorkers: not together with roles")
+            most = min((kind.workers or self.workers for kind in self.accelerators), default=self.workers)
+            if self.min_workers > most:
+                raise ValueError(f"minWorkers: {self.min_workers} is more than its {most} workers")
+        return self
+
+    @model_validator(mode="after")
+    def _roles_have_sense(self) -> Self:
+        if not self.roles:
+            return self
+        names = [role.name for role in self.roles]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"roles: the name {twice[0]} stands twice")
+        if sum(role.head for role in self.roles) > 1:
+            raise ValueError("roles: at most one of them is the head")
+        whole = sum(role.workers for role in self.roles)
+        if self.workers != whole:
+            raise ValueError(f"workers: leave it out, or say the sum of the roles, {whole}")
+        if len(self.accelerators) > 1 or any(kind.workers for kind in self.accelerators):
+            raise ValueError("accelerators: with roles one kind, without workers of its own")
+        topology = self.topology
+        for word, usual in (("segment", None), ("split", "tight"), ("devices", "any"), ("rails", "any")):
+            if getattr(topology, word) not in (None, usual):
+                raise ValueError(f"topology.{word}: not together with roles yet")
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,8 @@ MUTABILITY: Final[dict[str, When]] = {
     "spec.priorityClass": When.LIVE,
     "spec.framework": When.NEXT_ATTEMPT,
     "spec.workers": When.NEXT_ATTEMPT,
+    "spec.minWorkers": When.NEXT_ATTEMPT,
+    "spec.roles": When.NEXT_ATTEMPT,
     "spec.maxPerNode": When.NEXT_ATTEMPT,
     "spec.ranksPerWorker": When.NEXT_ATTEMPT,
     "spec.accelerators": When.NEXT_ATTEMPT,

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from muster.resources.meta import Model
+from muster.resources.program import Environment
 
 MAX_WORKERS = 100_000
 
@@ -27,6 +28,8 @@ class Accelerators(Model):
     """Devices of each worker."""
     workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
     """Workers of the gang when this kind is chosen; the job's own `workers` otherwise."""
+    env: Environment | None = None
+    """Added to the environment when this kind is chosen."""
 
 
 class Segment(Model):

@@ -57,3 +57,39 @@ def test_who_does_not_allow_preemption_is_never_evicted(world: World) -> None:
         world.step()
     assert world.job(low).phase is JobPhase.RUNNING
     assert world.job(high).phase is JobPhase.QUEUED
+
+
+ROLES = [
+    {"name": "learner", "command": ["learn"], "head": True},
+    {"name": "actor", "workers": 2, "accelerators": [], "cpu": "2", "memory": "1Gi"},
+]
+
+
+def test_a_gang_of_roles_is_placed_whole_and_each_worker_has_what_its_role_says(world: World) -> None:
+    job = submit(world, "a", workers=3, roles=ROLES)
+    found = {(one.role, one.index): one for one in world.run(job)}
+    assert sorted(found) == [("actor", 0), ("actor", 1), ("learner", 0)]
+    assert (len(found["learner", 0].devices), len(found["actor", 0].devices)) == (8, 0)
+    assert (found["actor", 1].cpu_milli, found["actor", 1].memory) == (2000, 2**30)
+    assert found["learner", 0].template.processes == (("learn",),)
+
+
+def test_the_success_of_the_head_is_the_gangs_and_the_others_are_stopped(world: World) -> None:
+    job = submit(world, "a", workers=3, roles=ROLES)
+    head = next(one for one in world.run(job) if one.role == "learner")
+    world.exit(head, code=0)
+    world.until(world.phase_is(job, JobPhase.SUCCEEDED))
+    assert world.attempts(job)[0].reason == "Succeeded"
+
+
+def test_a_failed_worker_of_any_role_restarts_all_roles(world: World) -> None:
+    job = submit(world, "a", workers=3, roles=ROLES)
+    actor = next(one for one in world.run(job) if one.role == "actor")
+    world.exit(actor, signal=9)
+    assert len(world.run(job, attempt=2)) == 3
+
+
+def test_an_elastic_gang_starts_with_as_many_workers_as_there_is_room_for(world: World) -> None:
+    world.run(submit(world, "other", workers=1))
+    elastic = submit(world, "a", workers=4, minWorkers=2)
+    assert len(world.run(elastic)) == 3

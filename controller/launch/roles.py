@@ -1,0 +1,48 @@
+"""What each worker of a gang has of the manifest: the job's words, over them its role's, over them those of the kind of device
+that was chosen."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from controller.launch.types import PlacedWorker
+from controller.records import WorkerRecord
+from muster.accelerators import canonical
+
+W = TypeVar("W", WorkerRecord, PlacedWorker)
+
+ONLY = "worker"
+"""The role of all workers of a gang without roles."""
+
+_OWN = ("cpu", "memory", "ranksPerWorker", "accelerators")
+
+
+def spec_of(spec: dict[str, Any], role: str, device_type: str | None = None) -> dict[str, Any]:
+    """The spec as if the workers of this role, on this kind of device, were the whole gang."""
+    own: Mapping[str, Any] = next((one for one in spec.get("roles") or () if one["name"] == role), {})
+    merged = {**spec, **{name: own[name] for name in _OWN if own.get(name) is not None}}
+    if own.get("command") is not None or own.get("script") is not None:
+        merged |= {"command": own.get("command"), "script": own.get("script")}
+    kinds = merged.get("accelerators") or ()
+    chosen: Mapping[str, Any] = next((kind for kind in kinds if _same(kind["type"], device_type)), {})
+    env = {**(spec.get("env") or {}), **(own.get("env") or {}), **(chosen.get("env") or {})}
+    return {**merged, "env": env} if env else merged
+
+
+def roles_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Their names in the manifest's order."""
+    return tuple(one["name"] for one in spec.get("roles") or ()) or (ONLY,)
+
+
+def head_of(spec: Mapping[str, Any]) -> str | None:
+    """The role whose success is the gang's."""
+    return next((one["name"] for one in spec.get("roles") or () if one.get("head")), None)
+
+
+def in_rank_order(spec: Mapping[str, Any], workers: Iterable[W]) -> list[W]:
+    """Role after role as in the manifest, each by index."""
+    places = {name: place for place, name in enumerate(roles_of(spec))}
+    return sorted(workers, key=lambda worker: (places.get(worker.role, len(places)), worker.role, worker.index))
+
+
+def _same(name: str, device_type: str | None) -> bool:
+    return device_type is not None and (canonical(name) or name.strip().lower()) == device_type
