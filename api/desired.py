@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from api.credentials import attempt_token
-from controller.records import AttemptRecord, JobRecord, WorkerRecord
+from controller.records import AttemptRecord, JobRecord, RepairRecord, WorkerRecord
 from controller.state import Reader
-from muster.protocol import Assignment, Desired, Origin
-from muster.states import AttemptPhase
+from muster.protocol import Assignment, Desired, NodeTask, Origin
+from muster.states import AttemptPhase, RepairPhase
 
 
 def desired(r: Reader, nodes: Iterable[str], secret: str) -> dict[str, Desired]:
@@ -14,7 +14,7 @@ def desired(r: Reader, nodes: Iterable[str], secret: str) -> dict[str, Desired]:
     workers = {node: r.workers_of_node(node) for node in nodes}
     attempts = r.attempts_of({one.attempt_uid for found in workers.values() for one in found})
     jobs = {uid: r.job(uid) for uid in sorted({one.job_uid for one in attempts.values()})}
-    generation = r.revision()
+    generation, tasks = r.revision(), _tasks(r)
     shown = {}
     for node, found in workers.items():
         listed = []
@@ -23,8 +23,24 @@ def desired(r: Reader, nodes: Iterable[str], secret: str) -> dict[str, Desired]:
             job = jobs.get(worker.job_uid)
             if attempt is not None and job is not None and attempt.phase is not AttemptPhase.ENDED:
                 listed.append(assignment(job, attempt, worker, secret))
-        shown[node] = Desired(generation=generation, assignments=tuple(listed))
+        shown[node] = Desired(generation=generation, assignments=tuple(listed), tasks=tasks.get(node, ()))
     return shown
+
+
+_DOES = {RepairPhase.RESETTING: "reset", RepairPhase.CHECKING: "check"}
+
+
+def _tasks(r: Reader) -> dict[str, tuple[NodeTask, ...]]:
+    """What repairs ask of agents now."""
+    return {
+        one.node: (NodeTask(uid=one.task, do=_DOES[one.phase], devices=one.devices or _devices(one)),)
+        for one in r.repairs(live_only=True)
+        if one.phase in _DOES and one.task
+    }
+
+
+def _devices(repair: RepairRecord) -> tuple[int, ...]:
+    return tuple(sorted({one.device for one in repair.conditions if one.device is not None}))
 
 
 def assignment(job: JobRecord, attempt: AttemptRecord, worker: WorkerRecord, secret: str) -> Assignment:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from api import show
 from api.desired import desired
 from api.hub import Hub
-from controller.records import AttemptRecord, Change, WorkerRecord
+from controller.records import AttemptRecord, Change, RepairRecord, WorkerRecord
 from controller.state import Reader, SessionRecord, Store, StoreError, TooOld
 from controller.state.hints import Hints
 from muster.clock import iso
@@ -218,7 +218,7 @@ def _nodes_touched(r: Reader, changes: Sequence[Change]) -> set[str]:
     touched, ended = set(), set()
     for change in changes:
         match change.record:
-            case WorkerRecord(node=node):
+            case WorkerRecord(node=node) | RepairRecord(node=node):
                 touched.add(node)
             case AttemptRecord(uid=uid, phase=AttemptPhase.ENDED):
                 ended.add(uid)

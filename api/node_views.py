@@ -77,3 +77,16 @@ class MeasurementView(TypedDict):
     message: str
     outlier: str
     at: str | None
+
+
+class NodeWorkerView(TypedDict):
+    """A worker as a node's operator sees it."""
+
+    uid: str
+    namespace: str
+    job: str
+    role: str
+    index: int
+    phase: str
+    devices: list[int]
+    stopReason: str

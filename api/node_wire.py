@@ -1,7 +1,7 @@
 """A node's health, its NICs and its repairs as people and programs see them."""
 
-from api.node_views import ConditionView, DrainView, MeasurementView, NicView, RepairView
-from controller.records import Drain, MeasurementRecord, RepairRecord
+from api.node_views import ConditionView, DrainView, MeasurementView, NicView, NodeWorkerView, RepairView
+from controller.records import Drain, MeasurementRecord, RepairRecord, WorkerRecord
 from muster.clock import iso
 from muster.conditions import Condition
 from muster.protocol import Nic
@@ -71,4 +71,17 @@ def measurement(one: MeasurementRecord) -> MeasurementView:
         "message": one.message,
         "outlier": one.outlier,
         "at": iso(one.at),
+    }
+
+
+def worker(one: WorkerRecord, job: str) -> NodeWorkerView:
+    return {
+        "uid": one.uid,
+        "namespace": one.namespace,
+        "job": job,
+        "role": one.role,
+        "index": one.index,
+        "phase": one.phase,
+        "devices": list(one.devices),
+        "stopReason": one.stop_reason,
     }

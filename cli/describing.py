@@ -23,7 +23,7 @@ def job(one: Object, attempts: Sequence[Object], events: Sequence[Object], *, wi
     return "\n".join(lines)
 
 
-def node(one: Object, events: Sequence[Object], *, width: int, now: float) -> str:
+def node(one: Object, events: Sequence[Object], repairs: Sequence[Object] = (), *, width: int, now: float) -> str:
     """What it has, who uses it, what happened to it."""
     status = one["status"]
     facts = [
@@ -43,6 +43,8 @@ def node(one: Object, events: Sequence[Object], *, width: int, now: float) -> st
     lines = _lines(facts, width)
     if conditions := status.get("conditions"):
         lines += ["", "Conditions:", *_conditions(conditions, width=width, now=now)]
+    if repairs:
+        lines += ["", "Repairs:", *_repairs(repairs[-3:], width=width, now=now)]
     users = {held["device"]: held for held in status.get("allocated") or ()}
     rows = [{**device, "user": users.get(device["index"])} for device in status.get("devices") or ()]
     if rows:
@@ -84,6 +86,18 @@ def _conditions(conditions: Sequence[Object], *, width: int, now: float) -> list
         begin = f"{'!' if one['severity'] in ('fatal', 'error') else ' '} {one['severity']:<7}  {where}: "
         text = f"{one['kind']} {one['reason']} for {age(one['since'], now)}{often}: {one['message']}{remedy}"
         lines += fact(begin, text, width=width, column=0)
+    return lines
+
+
+def _repairs(repairs: Sequence[Object], *, width: int, now: float) -> list[str]:
+    """The newest ones, each with its history."""
+    lines = []
+    for one in repairs:
+        mark = "  " if one["endedAt"] else "! "
+        dry = " (dry run)" if one["dryRun"] else ""
+        lines += fact(f"{mark}{one['phase']}{dry}: ", one["message"], width=width, column=0)
+        for step in one["steps"]:
+            lines += fact(f"    {clock(step['at'])}  {step['phase']:<9}  ", step["message"], width=width, column=0)
     return lines
 
 

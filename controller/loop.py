@@ -21,6 +21,8 @@ from controller.acts.nodes import judge_nodes
 from controller.acts.observations import record_observations
 from controller.acts.preempt import commit_eviction, drop_claim
 from controller.acts.promises import write_promises
+from controller.acts.repair import DAY, quarantine, repair_nodes
+from controller.acts.repair_policy import RepairPolicy
 from controller.acts.start import PortMemory, commit_start, write_new_ports
 from controller.acts.waits import settle_idle, write_waits
 from controller.executors.base import Executor, Intent
@@ -46,6 +48,7 @@ log = structlog.get_logger("muster.loop")
 
 PAGE = 2000
 RECONCILE = 5.0  # seconds between tellings of all intents, for what an executor could not do the first time
+LEMONS = 30.0  # seconds between looks for nodes on which several jobs have failed
 IDLE = (JobPhase.QUEUED, JobPhase.RECOVERING, JobPhase.SUSPENDED)
 
 
@@ -63,23 +66,24 @@ class Loop:
         clock: Clock,
         new_id: Callable[[], str],
         lease: Lease,
+        repair: RepairPolicy | None = None,
         pulse: Pulse | None = None,
         export: Export | None = None,
     ) -> None:
         self._store, self._guard, self._executor = store, guard, executor
         self._publish, self._outbox, self._clock, self._new_id, self._lease = publish, outbox, clock, new_id, lease
-        self._pulse = pulse or Pulse(clock)
+        self._pulse, self._repair = pulse or Pulse(clock), repair or RepairPolicy()
         with store.read() as r:
             self._revision, records = r.snapshot()
-            leases = r.leases()
-        self._picture = Picture(records)
+            leases, repairs = r.leases(), r.repairs(live_only=True)
+        self._picture = Picture([*records, *repairs])
         self._chronicle = Chronicle(self._picture.attempts.values(), export)
         self._index: ClusterIndex = build(records, revision=self._revision)
         self._watch = LeaseWatch(lease)
         self._ports = PortMemory()
         self._stale_plan, self._on_hold = True, False
         self._plan_again: float | None = None
-        self._reconcile_at = clock.boottime()
+        self._reconcile_at = self._lemons_at = clock.boottime()
         self._watch.observe(leases, self._picture.nodes, clock.boottime())
 
     def cycle(self) -> None:
@@ -94,10 +98,11 @@ class Loop:
             return  # an operator decides first what of this database is still true
         self._judge_nodes()  # 2. who is silent, who is back
         self._take_observations()  # 3. what the executor saw
-        self._advance_jobs()  # 4. attempts go on, end, are decided upon
-        self._plan()  # 5. what starts, why the rest waits
-        self._outbox(self._clock.now())  # 6. side effects that are due
-        self._remind_executor()  # 7. what it could not do the first time
+        self._repair_nodes()  # 4. what is wrong with nodes is mended, whoever drains them waits for it
+        self._advance_jobs()  # 5. attempts go on, end, are decided upon
+        self._plan()  # 6. what starts, why the rest waits
+        self._outbox(self._clock.now())  # 7. side effects that are due
+        self._remind_executor()  # 8. what it could not do the first time
 
     @property
     def waits(self) -> bool:
@@ -138,6 +143,17 @@ class Loop:
         boottime = self._clock.boottime()
         self._watch.observe(leases, self._picture.nodes, boottime)
         if judge_nodes(self._store, self._guard, self._picture, self._watch, now=self._clock.now(), boottime=boottime):
+            self._wrote()
+
+    def _repair_nodes(self) -> None:
+        now = self._clock.now()
+        wrote = repair_nodes(self._write, self._picture, self._repair, now=now, new_id=self._new_id)
+        if self._clock.boottime() >= self._lemons_at:
+            self._lemons_at = self._clock.boottime() + LEMONS
+            with self._store.read() as r:
+                incidents = r.incidents(since=now - DAY)
+            wrote |= quarantine(self._write, incidents, self._picture, self._repair, now=now, new_id=self._new_id)
+        if wrote:
             self._wrote()
 
     def _take_observations(self) -> None:

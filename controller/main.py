@@ -89,6 +89,7 @@ class Controller:
                 clock=self._clock,
                 new_id=self._new_id,
                 lease=self._settings.lease,
+                repair=self._settings.repair,
                 pulse=self.pulse,
                 export=self._export,
             )

@@ -6,18 +6,19 @@ changes, in revision order.
 
 from collections.abc import Iterable
 
-from controller.records import AttemptRecord, Change, JobRecord, NodeRecord, Record, WorkerRecord
-from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
+from controller.records import AttemptRecord, Change, JobRecord, NodeRecord, Record, RepairRecord, WorkerRecord
+from muster.states import JOB_TERMINAL, REPAIR_TERMINAL, WORKER_TERMINAL, AttemptPhase
 
 
 class Picture:
-    """Live jobs, live attempts with their workers, nodes. `touched` collects the uids of jobs to look at."""
+    """Live jobs, live attempts with their workers, nodes, open repairs. `touched` collects the uids of jobs to look at."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.jobs: dict[str, JobRecord] = {}
         self.attempts: dict[str, AttemptRecord] = {}
         self.workers: dict[str, dict[str, WorkerRecord]] = {}
         self.nodes: dict[str, NodeRecord] = {}
+        self.repairs: dict[str, RepairRecord] = {}
         self.touched: set[str] = set()
         for record in records:
             self._put(record)
@@ -49,6 +50,10 @@ class Picture:
                 self._put_worker(record)
             case NodeRecord():
                 self.nodes[record.name] = record
+            case RepairRecord(phase=phase) if phase in REPAIR_TERMINAL:
+                self.repairs.pop(record.uid, None)
+            case RepairRecord():
+                self.repairs[record.uid] = record
             case _:
                 pass
 

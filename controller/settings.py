@@ -7,6 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from controller import logs
+from controller.acts import repair_policy
+from controller.acts.repair_policy import RepairPolicy
 from controller.logs import Format
 from controller.state import retention
 from controller.state.retention import Retention
@@ -27,6 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     retention: Retention = Retention()
+    repair: RepairPolicy = RepairPolicy()
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -59,4 +62,5 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         metrics_host=env.get("MUSTER_METRICS_HOST") or "127.0.0.1",
         metrics_port=None if port is None else int(port),
         retention=retention.parse(env.get("MUSTER_RETENTION")),
+        repair=repair_policy.from_environment(env),
     )

@@ -110,10 +110,10 @@ NODE_MOVES: Final[dict[NodePhase, frozenset[NodePhase]]] = {
 REPAIR_MOVES: Final[dict[RepairPhase, frozenset[RepairPhase]]] = {
     R.WAITING: frozenset({R.DRAINING, R.DROPPED}),
     R.DRAINING: frozenset({R.RESETTING, R.REBOOTING, R.TICKETED, R.CHECKING, R.DROPPED}),
-    R.RESETTING: frozenset({R.CHECKING, R.REBOOTING, R.TICKETED, R.DROPPED}),
+    R.RESETTING: frozenset({R.CHECKING, R.DRAINING, R.REBOOTING, R.TICKETED, R.DROPPED}),
     R.REBOOTING: frozenset({R.CHECKING, R.TICKETED, R.DROPPED}),
     R.TICKETED: frozenset({R.CHECKING, R.DROPPED}),
-    R.CHECKING: frozenset({R.RETURNED, R.RESETTING, R.REBOOTING, R.TICKETED, R.DROPPED}),
+    R.CHECKING: frozenset({R.RETURNED, R.DRAINING, R.RESETTING, R.REBOOTING, R.TICKETED, R.DROPPED}),
     R.RETURNED: frozenset(),
     R.DROPPED: frozenset(),
 }

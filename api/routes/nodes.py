@@ -1,16 +1,19 @@
-"""Nodes: read, cordon, uncordon."""
+"""Nodes: read, cordon, uncordon, drain, their repairs."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
-from api import show, wire
+from api import node_wire, show, wire
 from api.idempotency import Answer, only_once
+from api.node_views import NodeWorkerView, RepairView
 from api.problems import not_found
 from api.replies import reply
 from api.requests import OnlyOnce
 from api.services import Asking, Here, Services
 from api.views import ListView, NodeView
+from controller.acts.log import node_event
+from controller.records import Drain, NodeRecord
 from controller.state import Writer
 
 router = APIRouter(prefix="/nodes", tags=["nodes"])
@@ -28,6 +31,63 @@ def node(here: Here, name: str) -> Response:
     return _node(here, name, 200)
 
 
+@router.get("/{name}/repairs", response_model=ListView[RepairView])
+def repairs(here: Here, name: str) -> Response:
+    """Oldest first, each with its history."""
+    with here.store.read() as r:
+        if r.node(name) is None:
+            raise not_found("Node", name)
+        return reply(wire.page("Repair", r.revision(), [node_wire.repair(one) for one in r.repairs(name)]))
+
+
+@router.get("/{name}/workers", response_model=ListView[NodeWorkerView])
+def workers(here: Here, name: str) -> Response:
+    """Those that are not known to be over."""
+    with here.store.read() as r:
+        if r.node(name) is None:
+            raise not_found("Node", name)
+        live = r.workers_of_node(name)
+        attempts = r.attempts_of({one.attempt_uid for one in live})
+        items = [node_wire.worker(one, attempts[one.attempt_uid].job_name) for one in live]
+        return reply(wire.page("Worker", r.revision(), items))
+
+
+@router.post("/{name}/drain", response_model=NodeView)
+def drain(
+    here: Here,
+    asking: Asking,
+    name: str,
+    once: OnlyOnce,
+    policy: Annotated[Literal["now", "finish"], Query(description="stop what runs there, or let it finish")] = "now",
+    reason: Annotated[str, Query(max_length=300)] = "",
+) -> Response:
+    """Cordon the node and empty it. `now`: what runs there is told to save and placed elsewhere; `finish`: it may end by
+    itself. `uncordon` takes it back."""
+
+    def act(w: Writer) -> Answer:
+        found = w.node(name)
+        if found is None:
+            raise not_found("Node", name)
+        now = here.clock.now()
+        wish = Drain(by=asking.name, at=now, policy=policy, reason=reason)
+        if found.drain is None or (found.drain.by, found.drain.policy, found.drain.reason) != (
+            wish.by,
+            wish.policy,
+            wish.reason,
+        ):
+            by: dict[str, Any] = (
+                {} if found.cordoned else {"cordoned": True, "cordoned_by": asking.name, "cordon_reason": reason}
+            )
+            w.patch_node(name, drain=wish, **by)
+            how = "what runs there is stopped" if policy == "now" else "what runs there may finish"
+            message = f"drained by {asking.name}, {how}" + (f": {reason}" if reason else "")
+            node_event(w, found, "Draining", message, now)
+        return 200, found.uid
+
+    status, _ = only_once(here, once, act)
+    return _node(here, name, status)
+
+
 @router.post("/{name}/{wish}", response_model=NodeView)
 def cordon(here: Here, asking: Asking, name: str, wish: Literal["cordon", "uncordon"], once: OnlyOnce) -> Response:
     """A cordoned node takes no new work; what runs on it goes on."""
@@ -36,7 +96,7 @@ def cordon(here: Here, asking: Asking, name: str, wish: Literal["cordon", "uncor
         found = w.node(name)
         if found is None:
             raise not_found("Node", name)
-        if found.cordoned != (wish == "cordon"):
+        if found.cordoned != (wish == "cordon") or found.drain is not None or _in_repair(w, found, wish):
             _mark(w, name, wish, asking.name, here.clock.now())
             reason = "Cordoned" if wish == "cordon" else "Uncordoned"
             w.add_event(
@@ -51,6 +111,11 @@ def cordon(here: Here, asking: Asking, name: str, wish: Literal["cordon", "uncor
 
     status, _ = only_once(here, once, act)
     return _node(here, name, status)
+
+
+def _in_repair(w: Writer, node: NodeRecord, wish: str) -> bool:
+    """Whether an uncordon takes back what a repair has in hand."""
+    return wish == "uncordon" and bool(w.repairs(node.name, live_only=True))
 
 
 def _mark(w: Writer, name: str, wish: str, who: str, now: float) -> None:

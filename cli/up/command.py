@@ -42,7 +42,15 @@ DEFAULT_PORT = 7878
     type=click.IntRange(1, 64),
     help="Nodes below one leaf of the fabric.",
 )
-def up(data_dir: Path | None, host: str, port: int, agents: int, devices: str, nodes_per_leaf: int) -> None:
+@click.option(
+    "--repair",
+    default="",
+    envvar="MUSTER_REPAIR",
+    help='How nodes are repaired, as JSON, e.g. {"mode": "dry-run"} (docs/health.md).',
+)
+def up(
+    data_dir: Path | None, host: str, port: int, agents: int, devices: str, nodes_per_leaf: int, repair: str
+) -> None:
     """Start an embedded cluster in the foreground: the processes of production, on this machine, as you."""
     check_devices(devices)
     layout = prepare_folder(data_dir.absolute() if data_dir else default_folder())
@@ -57,6 +65,7 @@ def up(data_dir: Path | None, host: str, port: int, agents: int, devices: str, n
         redis_binary=redis_binary(),
         redis_port=free_port("127.0.0.1", 0),
         redis_password=secrets.token_urlsafe(24),
+        repair=repair,
     )
     watchdog, hold = _watchdog(layout, lock)
     _run(plan, watchdog.pid)

@@ -43,6 +43,7 @@ class Plan:
     redis_binary: Path | None
     redis_port: int
     redis_password: str
+    repair: str = ""
 
     @property
     def connect_host(self) -> str:
@@ -92,6 +93,7 @@ def _server_environment(plan: Plan) -> dict[str, str]:
         "MUSTER_ADMIN_TOKEN_FILE": str(plan.layout.token),
         "MUSTER_AGENT_TOKEN_FILE": str(folder / "agent-token"),
         "MUSTER_SECRET_FILE": str(folder / "secret"),
+        **({"MUSTER_REPAIR": plan.repair} if plan.repair else {}),
     }
 
 

@@ -36,7 +36,8 @@ def _text(api: Api, kind: Resource, name: str, namespace: str) -> str:
         node = api.get(path_to("nodes", name))
         happened = api.get("/events", limit=1000)["items"]
         own = [event for event in happened if event["object"]["uid"] == node["metadata"]["uid"]][-EVENTS:]
-        return describing.node(node, own, width=width, now=at)
+        repairs = api.items(path_to("nodes", name, "repairs"))
+        return describing.node(node, own, repairs, width=width, now=at)
     job = api.get(jobs_path(namespace, name))
     attempts = api.items(jobs_path(namespace, name, "attempts"))
     events = api.get(jobs_path(namespace, name, "events"), limit=EVENTS)["items"]

@@ -321,8 +321,14 @@ class Facts(Records):
         """By step."""
         return self._all(CHECKPOINT, ("step", "path"), job_uid=job_uid)
 
-    def incidents(self, namespace: str | None = None, job_uid: str | None = None) -> list[IncidentRecord]:
-        """Oldest first."""
+    def incidents(
+        self, namespace: str | None = None, job_uid: str | None = None, since: float | None = None
+    ) -> list[IncidentRecord]:
+        """Oldest first; those that were opened at `since` or later."""
+        if since is not None:
+            opened = tables.incidents.c.opened_at
+            statement = select(*INCIDENT.columns).where(opened >= since).order_by(opened, tables.incidents.c.uid)
+            return self._read(INCIDENT, statement)
         by: dict[str, Any] = {"namespace": namespace, "job_uid": job_uid}
         given = {name: value for name, value in by.items() if value is not None}
         return self._all(INCIDENT, ("opened_at", "uid"), **given)

@@ -21,10 +21,12 @@ from celery.exceptions import WorkerShutdown
 from celery.worker import WorkController
 
 from controller import logs
+from controller.acts.repair_policy import RepairPolicy
 from controller.settings import Settings, from_environment
 from controller.state.store import Store, open_store
 from controller.tasks.app import TASKS, make_app
 from controller.tasks.backoff import Backoff
+from controller.tasks.hooks import run_hook
 from controller.tasks.webhook import call
 from muster.clock import Clock, SystemClock
 
@@ -46,13 +48,25 @@ def backoff_from(environ: Mapping[str, str]) -> Backoff:
     return Backoff(first=first)
 
 
-def register(app: Celery, store: Store, client: httpx2.Client, *, clock: Clock, backoff: Backoff) -> None:
+def register(
+    app: Celery,
+    store: Store,
+    client: httpx2.Client,
+    *,
+    clock: Clock,
+    backoff: Backoff,
+    policy: RepairPolicy | None = None,
+) -> None:
     """Give the application its tasks; only a worker needs them."""
 
     def webhook(id: str, turn: float) -> None:  # noqa: A002
         call(store, client, id, turn, clock=clock, backoff=backoff)
 
+    def repair(id: str, turn: float) -> None:  # noqa: A002
+        run_hook(store, client, id, turn, clock=clock, policy=policy or RepairPolicy())
+
     app.task(webhook, name=TASKS["webhook"])  # type: ignore[no-untyped-call]
+    app.task(repair, name=TASKS["repair"])  # type: ignore[no-untyped-call]
 
 
 def work(app: Celery) -> int:
@@ -85,7 +99,7 @@ def main() -> int:
     clock = SystemClock()
     store = open_store(settings.database_url, clock=clock, new_id=lambda: uuid.uuid4().hex)
     app = make_app(settings.redis_url)
-    register(app, store, httpx2.Client(), clock=clock, backoff=backoff)
+    register(app, store, httpx2.Client(), clock=clock, backoff=backoff, policy=settings.repair)
     return work(app)
 
 
