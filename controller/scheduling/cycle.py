@@ -14,6 +14,7 @@ from controller.scheduling.fabric import Bools, Fabric
 from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.placement import choose, rail_shapes
+from controller.scheduling.requests import turn
 from controller.scheduling.room import Room, Shape, positions, shape_of
 from controller.scheduling.types import GangRequest, Start, WorkerPlacement
 from muster.protocol import Device
@@ -41,14 +42,23 @@ class Cycle:
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.bounded: set[str] = set()
         self._masks: dict[Wish, Bools | None] = {}
+        self.uncharged: set[str] = set()  # gangs to be repaired whose quota others use by now
         self.promised: set[str] = set()  # workers on their way out whose room is somebody's
         self.sharing: dict[str, Sharing] = {}  # of queues that share their devices in time
         self._empty: Room | None = None
         if self.book.kinds():
             for queue, demand in usage(index, self.crews):
                 self.book.add(queue, demand)
-            for request in self.recovering():
-                self.book.add(request.queue, demand_of(request, 0))
+            for request in sorted(self.recovering(), key=turn):
+                self._charge(request)
+
+    def _charge(self, request: GangRequest) -> None:
+        """A gang that is being repaired stays charged, but for what others were given of it since: then it waits like all."""
+        demand = demand_of(request, 0)
+        if self.book.short(request.queue, demand) is None:
+            self.book.add(request.queue, demand)
+        else:
+            self.uncharged.add(request.job_uid)
 
     @property
     def crews(self) -> dict[str, Crew]:

@@ -90,6 +90,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     stock: Stock
     programs: Mapping[str, ProgramRecord] = {}
     """What past runs needed, by uid."""
+    astray: frozenset[str] = frozenset()
+    """Attempts that lie in several domains of the level that they require, since labels changed under them."""
     reservations: Mapping[str, ReservationRecord] = {}
     windows: Mapping[str, MaintenanceWindowRecord] = {}
 
@@ -379,9 +381,24 @@ class _Draft:
             stock=before.stock,
             saved=self._saved(),
             programs=self.programs,
+            astray=self._astray(fabric),
             reservations=self.reservations.now,
             windows=self.windows.now,
         )
+
+    def _astray(self, fabric: Fabric) -> frozenset[str]:
+        """Looked for when nodes have come, gone or changed their place."""
+        if not self.moved:
+            return self.before.astray & self.attempts.now.keys() if self.before.astray else self.before.astray
+        domains: dict[str, set[int]] = {}
+        for workers in self.workers.now.values():
+            for worker in workers.values():
+                ask = self.asks.now.get(worker.job_uid)
+                if ask is not None and ask.required_level and worker.node in fabric.positions:
+                    level = fabric.levels[fabric.depth(ask.required_level)]
+                    domain = int(level.of[fabric.positions[worker.node]])
+                    domains.setdefault(worker.attempt_uid, set()).add(domain)
+        return frozenset(attempt for attempt, found in domains.items() if len(found) > 1)
 
     def _saved(self) -> Mapping[str, CheckpointRecord]:
         """Of jobs that live: a checkpoint may be read before its job."""

@@ -175,7 +175,7 @@ class _Planner:
         if sharing is not None and sharing.sizes is not None and not request.repair:
             self._turn_over(request.queue)
             return
-        if request.repair:
+        if request.repair and request.job_uid not in self.cycle.uncharged:
             self.cycle.book.add(request.queue, demand_of(request, 0), -1)
         elif asked.kind.wish in self.refused[self._before(request)]:
             self._waits(asked)
@@ -280,7 +280,7 @@ class _Planner:
     def _blocked(self, asked: Asked, request: GangRequest) -> None:
         self._waits(asked)
         self.refused[self._before(request)].add(asked.kind.wish)
-        if request.repair and request.preferred:
+        if request.repair and request.preferred and request.job_uid not in self.cycle.uncharged:
             self.cycle.book.add(request.queue, demand_of(request, 0))
             self.cycle.hold(request, request.preferred)
             self.charges[request.job_uid] = sum(demand_of(request, 0).values())

@@ -10,7 +10,7 @@ from controller.scheduling.columns import takes_work
 from controller.scheduling.consolidation import movables
 from controller.scheduling.crews import Crew, charge, vacate
 from controller.scheduling.cycle import BOUNDED, Cycle
-from controller.scheduling.fabric import NODE
+from controller.scheduling.fabric import NODE, path_of
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.kinds import Kind
 from controller.scheduling.reasons import ORDER, Scene, explain, scene
@@ -144,7 +144,10 @@ class Why:
         return allowed
 
     def _passed_by(self, request: GangRequest) -> list[Crew]:
-        """Gangs of its own queue that run although they came later: had it fitted, it would have had their quota."""
+        """Gangs of its own queue that run although they came later: had it fitted, it would have had their quota, so it is
+        not quota that it waits for. One that begins again had its quota, and gave up what they were given."""
+        if request.repair:
+            return []
         return [
             crew
             for crew in self._cycle.crews.values()
@@ -262,7 +265,16 @@ def alerts(index: ClusterIndex) -> tuple[str, ...]:
         if 0 < len(bare) < len(index.fabric.nodes):
             names = sorted(index.fabric.nodes[int(position)] for position in bare)
             found.append(f"nodes without a {level.name}: {_list(names)}")
-    return tuple(found)
+    return (*found, *(_astray(index, uid) for uid in sorted(index.astray)))
+
+
+def _astray(index: ClusterIndex, attempt: str) -> str:
+    job = index.attempts[attempt].job_uid
+    level = index.asks[job].required_level or NODE
+    depth = index.fabric.depth(level)
+    nodes = (node for uid, node in index.homes.items() if index.workers[node][uid].attempt_uid == attempt)
+    labels = sorted({path_of(index.nodes[node].labels, index.level_names)[depth - 1] or "-" for node in nodes})
+    return f"{index.jobs[job].name} requires one {level} and lies in {_list(labels)} since labels changed; it runs on"
 
 
 def _serves(part: Candidate, request: GangRequest) -> bool:

@@ -319,6 +319,13 @@ def _rejected(play: Play, wanted: Mapping[str, str]) -> Iterator[Problem]:
         yield from _differ(job, play.rejected.get(job, "accepted"), code)
 
 
+def _warned(play: Play, wanted: Mapping[str, str]) -> Iterator[Problem]:
+    for job, text in wanted.items():
+        found = play.warnings.get(job, "")
+        if missing := missing_words(play, text, found):
+            yield f"{job} is not warned of {', '.join(missing)} [{found}]"
+
+
 def _running_jobs(play: Play, wanted: list[str]) -> Iterator[Problem]:
     for job in wanted:
         if not play.world.running(job):
@@ -360,4 +367,6 @@ _CHECKS: dict[str, Callable[[Play, Any], Iterator[Problem]]] = {
     "zombie_killed": _zombies,
     "job_state": _job_state,
     "running_jobs": _running_jobs,
+    "cycles": lambda play, wanted: _differ("the number", play.world.tally.cycles, wanted),
+    "warned": _warned,
 }

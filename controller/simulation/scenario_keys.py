@@ -115,6 +115,9 @@ EVENT: Final = frozenset(
         "cordon",
         "uncordon",
         "quota",
+        "succeeded",
+        "failed",
+        "relabel",
     ]
 )
 CHECK: Final = frozenset(
@@ -152,6 +155,8 @@ CHECK: Final = frozenset(
         "zombie_killed",
         "group_nodes",
         "moved_healthy",
+        "cycles",
+        "warned",
         "job_state",
         "running_jobs",
     ]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from controller.records import JobRecord
 from controller.scheduling.index import unknown_level
 from controller.scheduling.placement import segment_error
+from controller.scheduling.planner import fits_empty
 from controller.scheduling.requests import request_of
 from controller.simulation.scenario_cast import LEVELS, Stage, add_node, habits_of, job_of, quota_spec, stage_of
 from controller.simulation.scenario_keys import EVENT, UnknownKey, known, seconds
@@ -34,6 +35,7 @@ class Play:
         self.margin = seconds(part.get("fence_margin", MARGIN), 1.0) if "fence_margin" in part else MARGIN
         self.fields: dict[str, Mapping[str, Any]] = {}
         self.rejected: dict[str, str] = {}
+        self.warnings: dict[str, str] = {}  # what a job was told at its submission
         self.zombies: dict[str, list[str]] = {}
         self.unreachable: dict[str, float] = {}
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -132,6 +134,8 @@ class Play:
         if error:
             self.rejected[name] = error
             return
+        if structural := fits_empty(self.world.index, request_of(job)):
+            self.warnings[name] = structural.message
         self.world.submit(job, habits_of(fields, requeue=True, slow=name in self._leaving))
 
     def _refused(self, job: JobRecord) -> str:
@@ -201,6 +205,19 @@ class Play:
 
     def _on_remove_node(self, node: str, event: Mapping[str, Any]) -> None:
         self.world.lose(node)
+
+    def _on_succeeded(self, what: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        known("succeeded", what, {"job", "pods"})
+        self.world.succeed(what["job"], int(what["pods"]))
+
+    def _on_failed(self, name: str, event: Mapping[str, Any]) -> None:
+        self.world.fail(name)
+
+    def _on_relabel(self, what: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        known("relabel", what, {"node", "rack"})
+        block, _, rack = str(what["rack"]).partition("/")
+        node = self.world.index.nodes[what["node"]]
+        self.world.put(replace(node, labels={**node.labels, "muster.dev/block": block, "muster.dev/rack": rack}))
 
     def _on_ends(self, what: object, event: Mapping[str, Any]) -> None:
         for name in what if isinstance(what, list) else [what]:

@@ -63,6 +63,7 @@ class World:
         self.tally = Tally()
         self.plan = Plan()
         self._done: dict[str, float] = {}
+        self._succeeded: dict[str, int] = {}
         self._numbers = count(1)
 
     # -- records ----------------------------------------------------------------------------------------
@@ -214,6 +215,21 @@ class World:
         self.tally.stopped.setdefault(name, []).append(self.now)
         self._end(name, JobPhase.QUEUED, End.TIME_LIMIT)
 
+    def succeed(self, name: str, workers: int) -> None:
+        """So many workers of a gang have done their part: what they held is free, and they count as if they ran."""
+        done = self.workers(name)[:workers]
+        self._succeeded[name] = self._succeeded.get(name, 0) + len(done)
+        self.put(*(replace(worker, phase=WorkerPhase.EXITED, ended_at=self.now) for worker in done))
+
+    def fail(self, name: str) -> None:
+        """A worker fails: all of the gang is to begin again where it was."""
+        attempt = self.attempt(name)
+        nodes = tuple(worker.node for worker in self.workers(name))
+        self._end(name, JobPhase.RECOVERING, End.RANK_FAILED)
+        if attempt is not None:
+            job = self.jobs[name]
+            self.put(replace(job, preferred=nodes, recovering_since=self.now, restarts=job.restarts + 1))
+
     # -- deciding ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
@@ -222,6 +238,7 @@ class World:
             self.plan = plan(self.index, self.now)
             if not self._carry_out(self.plan):
                 return
+            self.tally.cycles += 1
             self.check()
         raise AssertionError("the plan does not settle")
 
@@ -356,6 +373,7 @@ class World:
     def _end(self, name: str, phase: JobPhase, reason: End) -> None:
         """All of it is over at once."""
         attempt = self.attempt(name)
+        self._succeeded.pop(name, None)
         self._learn(name, attempt, phase)
         self.put(*(replace(worker, phase=WorkerPhase.EXITED, ended_at=self.now) for worker in self.workers(name)))
         if attempt is not None:
@@ -396,7 +414,7 @@ class World:
                 continue
             request = crew.request
             least = sum(role.workers for role in request.roles) or request.minimum or request.options[0][1]
-            staying = sum(worker.desired != "stop" for worker in crew.workers)
+            staying = sum(worker.desired != "stop" for worker in crew.workers) + self._succeeded.get(request.name, 0)
             assert staying >= min(least, *(w for _, w in request.options)), f"{uid}: a part of a gang runs"
 
 

@@ -9,6 +9,7 @@ class Tally(Struct):
     evicted: list[str] = []
     shrunk: int = 0
     migrations: int = 0
+    cycles: int = 0  # plans that decided something
     started: dict[str, list[float]] = {}
     stopped: dict[str, list[float]] = {}
     moved: list[str] = []
