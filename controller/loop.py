@@ -8,7 +8,7 @@ makes it true. After a write the loop reads its own changes back like anybody's,
 index have one source.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -23,7 +23,7 @@ from controller.acts.preempt import commit_eviction, drop_claim
 from controller.acts.promises import write_promises
 from controller.acts.repair import DAY, quarantine, repair_nodes
 from controller.acts.repair_policy import RepairPolicy
-from controller.acts.start import PortMemory, commit_start, write_new_ports
+from controller.acts.start import PortMemory, commit_starts, write_new_ports
 from controller.acts.waits import settle_idle, write_waits
 from controller.executors.base import Executor, Intent
 from controller.leases import LeaseWatch
@@ -32,8 +32,8 @@ from controller.picture import Picture
 from controller.records import Change, JobRecord
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.scheduling.planner import plan
-from controller.scheduling.types import Migration, Plan
-from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
+from controller.scheduling.types import Migration, Plan, Start
+from controller.state.errors import Conflict, IllegalMove, NotFound, StoreError, Taken
 from controller.state.store import Store
 from controller.state.types import LeaderLease
 from controller.state.writing import Writer
@@ -49,6 +49,8 @@ log = structlog.get_logger("muster.loop")
 PAGE = 2000
 RECONCILE = 5.0  # seconds between tellings of all intents, for what an executor could not do the first time
 LEMONS = 30.0  # seconds between looks for nodes on which several jobs have failed
+STARTS = 64  # of one transaction
+STALE = (Conflict, IllegalMove, NotFound, Taken)
 IDLE = (JobPhase.QUEUED, JobPhase.RECOVERING, JobPhase.SUSPENDED)
 
 
@@ -69,10 +71,13 @@ class Loop:
         repair: RepairPolicy | None = None,
         pulse: Pulse | None = None,
         export: Export | None = None,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
+        """`alive` is called now and then within a long cycle: it renews the leader's lease."""
         self._store, self._guard, self._executor = store, guard, executor
         self._publish, self._outbox, self._clock, self._new_id, self._lease = publish, outbox, clock, new_id, lease
         self._pulse, self._repair = pulse or Pulse(clock), repair or RepairPolicy()
+        self._alive = alive
         with store.read() as r:
             self._revision, records = r.snapshot()
             leases, repairs = r.leases(), r.repairs(live_only=True)
@@ -225,13 +230,11 @@ class Loop:
             self._wrote()
 
     def _carry_out(self, decided: Plan, now: float) -> bool:
-        """Each decision in a transaction of its own. True when there was any."""
-        for group in decided.groups:
-            start = partial(
-                commit_start, start=group.start, ports=self._ports, lease=self._lease, new_id=self._new_id, now=now
-            )
-            with bound_contextvars(job_uid=group.start.job_uid):
-                self._write(start)
+        """Each decision in a transaction of its own, but starts, of which one that is stale is left out or written
+        apart. True when there was any."""
+        for first in range(0, len(decided.groups), STARTS):
+            self._start([group.start for group in decided.groups[first : first + STARTS]], now)
+            self._wrote()
         for uid in decided.released:
             self._write(partial(drop_claim, job_uid=uid))
         for eviction in decided.evictions:
@@ -245,6 +248,21 @@ class Loop:
         starts = decided.groups or decided.released or decided.evictions
         return bool(starts or decided.migrations or decided.turnovers or decided.growths)
 
+    def _start(self, starts: Sequence[Start], now: float) -> None:
+        """All in one transaction; each in its own when they do not go together."""
+        start = partial(
+            commit_starts, starts=starts, ports=self._ports, lease=self._lease, new_id=self._new_id, now=now
+        )
+        try:
+            self._store.transact(start, guard=self._guard)
+        except STALE as error:
+            if len(starts) == 1:
+                with bound_contextvars(job_uid=starts[0].job_uid):
+                    self._drop(error)
+                return
+            for one in starts:
+                self._start([one], now)
+
     def _remind_executor(self) -> None:
         if self._clock.boottime() >= self._reconcile_at:
             self._executor.reconcile(self._intents())
@@ -256,17 +274,21 @@ class Loop:
         """One guarded transaction; a decision that the world has overtaken is dropped whole, and planned again."""
         try:
             return self._store.transact(act, guard=self._guard)
-        except (Conflict, IllegalMove, NotFound, Taken) as error:
-            log.info("stale decision dropped", why=str(error))
-            self._pulse.dropped()
-            self._stale_plan = True
+        except STALE as error:
+            self._drop(error)
             return False
+
+    def _drop(self, error: StoreError) -> None:
+        log.info("stale decision dropped", why=str(error))
+        self._pulse.dropped()
+        self._stale_plan = True
 
     def _wrote(self) -> None:
         """Read back what was written, tell the executor what changed, wake who listens."""
         self._absorb()
         self._executor.reconcile(self._intents())
         self._publish(self._revision)
+        self._alive()
 
     def _intents(self) -> Iterable[Intent]:
         for attempt in self._picture.attempts.values():

@@ -79,6 +79,16 @@ class Controller:
 
     def _lead(self, store: Store, election: Election, lease: LeaderLease) -> None:
         """One term. Everything it knew is thrown away at its end."""
+        renew_at = tidy_at = self._clock.boottime()
+
+        def alive() -> None:
+            """Also within a cycle that takes long, since it starts very many jobs."""
+            nonlocal renew_at
+            if self._clock.boottime() >= renew_at:
+                if not election.renew(lease):
+                    raise LeadershipLost(f"epoch {lease.epoch} is over")
+                renew_at = self._clock.boottime() + self._settings.leader_lease / 4
+
         try:
             loop = Loop(
                 store=store,
@@ -92,13 +102,10 @@ class Controller:
                 repair=self._settings.repair,
                 pulse=self.pulse,
                 export=self._export,
+                alive=alive,
             )
-            renew_at = tidy_at = self._clock.boottime()
             while not self.stop.is_set():
-                if self._clock.boottime() >= renew_at:
-                    if not election.renew(lease):
-                        raise LeadershipLost(f"epoch {lease.epoch} is over")
-                    renew_at = self._clock.boottime() + self._settings.leader_lease / 4
+                alive()
                 loop.cycle()
                 self._forecaster.wanted(loop.waits, "leader")
                 if self._clock.boottime() >= tidy_at:

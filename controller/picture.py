@@ -16,6 +16,7 @@ class Picture:
     def __init__(self, records: Iterable[Record]) -> None:
         self.jobs: dict[str, JobRecord] = {}
         self.attempts: dict[str, AttemptRecord] = {}
+        self._attempts_of: dict[str, dict[str, AttemptRecord]] = {}
         self.workers: dict[str, dict[str, WorkerRecord]] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.repairs: dict[str, RepairRecord] = {}
@@ -31,7 +32,7 @@ class Picture:
                 self._put(change.record)
 
     def attempts_of(self, job_uid: str) -> list[AttemptRecord]:
-        return [attempt for attempt in self.attempts.values() if attempt.job_uid == job_uid]
+        return list(self._attempts_of.get(job_uid, {}).values())
 
     def workers_of(self, attempt_uid: str) -> list[WorkerRecord]:
         """In rank order."""
@@ -66,11 +67,20 @@ class Picture:
 
     def _put_attempt(self, attempt: AttemptRecord) -> None:
         if attempt.phase is AttemptPhase.ENDED:
-            self.attempts.pop(attempt.uid, None)
-            self.workers.pop(attempt.uid, None)
+            self._drop_attempt(attempt.uid)
         else:
             self.attempts[attempt.uid] = attempt
+            self._attempts_of.setdefault(attempt.job_uid, {})[attempt.uid] = attempt
         self.touched.add(attempt.job_uid)
+
+    def _drop_attempt(self, uid: str) -> None:
+        self.workers.pop(uid, None)
+        dropped = self.attempts.pop(uid, None)
+        if dropped is not None:
+            others = self._attempts_of[dropped.job_uid]
+            del others[uid]
+            if not others:
+                del self._attempts_of[dropped.job_uid]
 
     def _put_worker(self, worker: WorkerRecord) -> None:
         """A late word of a worker whose attempt is over is no news."""
@@ -84,8 +94,7 @@ class Picture:
             case "Job":
                 self.jobs.pop(change.uid, None)
             case "Attempt":
-                self.attempts.pop(change.uid, None)
-                self.workers.pop(change.uid, None)
+                self._drop_attempt(change.uid)
             case "Node":
                 self.nodes = {name: node for name, node in self.nodes.items() if node.uid != change.uid}
             case _:

@@ -1,7 +1,8 @@
-"""Commits a decision group: attempt, workers, allocations, ports and templates, whole or not at all."""
+"""Commits starts: attempt, workers, allocations, ports and templates of each gang, whole or not at all."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from controller.acts.log import job_event
 from controller.acts.notify import notify
@@ -41,88 +42,118 @@ class PortMemory:
 class PortTaker:
     """Blocks of ports for one transaction: what the database holds, what agents found busy, what was just taken."""
 
-    def __init__(self, w: Writer, memory: PortMemory, size: int, now: float) -> None:
-        self._w, self._memory, self._size, self._now = w, memory, size, now
-        self._used: dict[str, set[int]] = {}
+    def __init__(self, w: Writer, memory: PortMemory, now: float, hosts: Iterable[str] = ()) -> None:
+        """`hosts`: those that will be asked for, so that one query does for them all."""
+        self._w, self._memory, self._now = w, memory, now
+        self._used = w.ports_by_host(set(hosts))
 
-    def take(self, host: str, ephemeral: tuple[int, int], seed: str) -> tuple[int, ...]:
+    def take(self, host: str, size: int, ephemeral: tuple[int, int], seed: str) -> tuple[int, ...]:
         """Raises launch.ports.NoPorts when the host has no free block."""
         if host not in self._used:
-            self._used[host] = {port for _, port in self._w.ports_in_use(host)}
-        block = choose_block(host, self._size, self._used[host], self._memory.avoid(host, self._now), ephemeral, seed)
+            self._used |= self._w.ports_by_host([host])
+        block = choose_block(host, size, self._used[host], self._memory.avoid(host, self._now), ephemeral, seed)
         self._used[host].update(block)
         return block
 
 
-def commit_start(
-    w: Writer, start: Start, *, ports: PortMemory, lease: Lease, new_id: Callable[[], str], now: float
-) -> bool:
-    """True when the gang is placed; False when the world has changed since it was planned (nothing is written)."""
-    job = w.job(start.job_uid)
-    if job is None or job.phase not in (JobPhase.QUEUED, JobPhase.RECOVERING) or job.cancel or job.suspend:
-        return False
-    nodes = [w.node(worker.node) for worker in start.workers]
-    if not _usable(nodes):
-        return False
-    attempt = _attempt(w, job, start, new_id=new_id, now=now)
-    try:
-        placed, templates = _prepare(w, job, attempt, start, nodes, ports, now)
-    except NoPorts as error:
-        return _no_ports(w, job, str(error))
-    except LaunchError as error:
-        return _cannot_launch(w, job, str(error), now)
-    w.insert_attempt(attempt)
-    w.insert_workers(
-        [_worker(job, attempt, one, template, lease, new_id()) for one, template in zip(placed, templates, strict=True)]
+class Gang(NamedTuple):
+    """All that starting one gang writes."""
+
+    job: JobRecord
+    attempt: AttemptRecord
+    workers: list[WorkerRecord]
+    event: str
+
+
+def commit_starts(
+    w: Writer, starts: Sequence[Start], *, ports: PortMemory, lease: Lease, new_id: Callable[[], str], now: float
+) -> int:
+    """How many gangs are placed, each whole; one for which the world has changed since it was planned is left out.
+    A few statements for all of them: locks first, rows last."""
+    jobs = w.hold_jobs({start.job_uid for start in starts})
+    ready = [(jobs[start.job_uid], start) for start in starts if _may_start(jobs.get(start.job_uid))]
+    nodes = w.hold_nodes({worker.node for _, start in ready for worker in start.workers})
+    earlier = w.attempts_by_job(job.uid for job, _ in ready)
+    taker = PortTaker(w, ports, now, (node.host for node in nodes.values()))
+    gangs: list[Gang] = []
+    for job, start in ready:
+        placements = [nodes.get(worker.node) for worker in start.workers]
+        if not _usable(placements):
+            continue
+        attempt = _attempt(w, job, start, earlier.get(job.uid, []), new_id=new_id, now=now)
+        try:
+            placed, templates = _prepare(job, attempt, start, placements, taker)
+        except NoPorts as error:
+            _no_ports(w, job, str(error))
+        except LaunchError as error:
+            _cannot_launch(w, job, str(error), now)
+        else:
+            workers = [
+                _worker(job, attempt, one, template, lease, new_id())
+                for one, template in zip(placed, templates, strict=True)
+            ]
+            where = f" in {start.domain}" if start.domain else ""
+            on = ", ".join(one.node for one in placed)
+            gangs.append(Gang(job, attempt, workers, f"attempt {attempt.number} on {on}{where}"))
+    _write_gangs(w, gangs, now)
+    return len(gangs)
+
+
+def _may_start(job: JobRecord | None) -> bool:
+    return (
+        job is not None and job.phase in (JobPhase.QUEUED, JobPhase.RECOVERING) and not job.cancel and not job.suspend
     )
-    w.move_job(
-        job.uid,
+
+
+def _write_gangs(w: Writer, gangs: Sequence[Gang], now: float) -> None:
+    w.insert_attempts([gang.attempt for gang in gangs])
+    w.insert_workers([worker for gang in gangs for worker in gang.workers])
+    w.move_jobs(
         JobPhase.STARTING,
-        reason="",
-        message="",
-        epoch=attempt.epoch,
-        attempt_uid=attempt.uid,
-        claim=None,
-        promise=None,
-        recovering_since=None,
+        [
+            (
+                gang.job.uid,
+                {
+                    "reason": "",
+                    "message": "",
+                    "epoch": gang.attempt.epoch,
+                    "attempt_uid": gang.attempt.uid,
+                    "claim": None,
+                    "promise": None,
+                    "recovering_since": None,
+                },
+            )
+            for gang in gangs
+        ],
     )
-    where = f" in {start.domain}" if start.domain else ""
-    job_event(w, job, "Placed", f"attempt {attempt.number} on {', '.join(p.node for p in placed)}{where}", now)
-    return True
+    for gang in gangs:
+        job_event(w, gang.job, "Placed", gang.event, now)
 
 
 def _prepare(
-    w: Writer,
-    job: JobRecord,
-    attempt: AttemptRecord,
-    start: Start,
-    nodes: Sequence[NodeRecord | None],
-    ports: PortMemory,
-    now: float,
+    job: JobRecord, attempt: AttemptRecord, start: Start, nodes: Sequence[NodeRecord | None], taker: PortTaker
 ) -> tuple[list[PlacedWorker], tuple[LaunchTemplate, ...]]:
-    taker = PortTaker(w, ports, ports_needed(job.spec), now)
+    size = ports_needed(job.spec)
     placed, numbers = list[PlacedWorker](), Counter[str]()
     for place, (worker, node) in enumerate(zip(start.workers, nodes, strict=True)):
         if node is not None:
-            block = taker.take(node.host, node.ephemeral_ports, f"{attempt.uid}:{place}")
+            block = taker.take(node.host, size, node.ephemeral_ports, f"{attempt.uid}:{place}")
             placed.append(_place(numbers[worker.role], worker, node, block))
             numbers[worker.role] += 1
     return placed, render(job, attempt, placed)
 
 
-def _no_ports(w: Writer, job: JobRecord, why: str) -> bool:
+def _no_ports(w: Writer, job: JobRecord, why: str) -> None:
     """The job waits: ports come back when another attempt ends, and that plans again."""
     if job.message != why:
         w.patch_job(job.uid, reason=Waiting.CAPACITY, message=why)
-    return False
 
 
-def _cannot_launch(w: Writer, job: JobRecord, why: str, now: float) -> bool:
+def _cannot_launch(w: Writer, job: JobRecord, why: str, now: float) -> None:
     """The manifest itself is at fault; waiting mends nothing."""
     failed = w.move_job(job.uid, JobPhase.FAILED, reason=End.USER_ERROR, message=why, finished_at=now)
     job_event(w, job, "UserError", why, now, level="warning")
     notify(w, failed, "failed", now=now, message=why)
-    return True
 
 
 def write_new_ports(
@@ -138,14 +169,14 @@ def write_new_ports(
     for worker in workers:
         if worker.busy_ports:
             memory.mark(worker.host, worker.busy_ports, now)
-    taker = PortTaker(w, memory, ports_needed(job.spec), now)
+    taker, size = PortTaker(w, memory, now), ports_needed(job.spec)
     placed = []
     workers = in_rank_order(job.spec, workers)
     for worker in workers:
         node = w.node(worker.node)
         ports = worker.ports
         if worker.busy_ports and node is not None:
-            ports = taker.take(worker.host, node.ephemeral_ports, f"{worker.uid}:{worker.template_revision}")
+            ports = taker.take(worker.host, size, node.ephemeral_ports, f"{worker.uid}:{worker.template_revision}")
             w.replace_ports(worker.uid, ports)
         placed.append(_placed_again(worker, node, ports))
     for worker, again, template in zip(workers, placed, render(job, attempt, placed), strict=True):
@@ -165,8 +196,16 @@ def _usable(nodes: Sequence[NodeRecord | None]) -> bool:
     return all(node is not None and takes_work(node) for node in nodes)
 
 
-def _attempt(w: Writer, job: JobRecord, start: Start, *, new_id: Callable[[], str], now: float) -> AttemptRecord:
-    earlier = [attempt for attempt in w.attempts(job.uid) if attempt.scope == start.scope]
+def _attempt(
+    w: Writer,
+    job: JobRecord,
+    start: Start,
+    attempts: Sequence[AttemptRecord],
+    *,
+    new_id: Callable[[], str],
+    now: float,
+) -> AttemptRecord:
+    earlier = [attempt for attempt in attempts if attempt.scope == start.scope]
     checkpoint = job.spec.get("checkpoint")
     resume = None
     if checkpoint:

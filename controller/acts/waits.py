@@ -1,6 +1,7 @@
 """Writes why jobs wait, only where it changed, and what users wish of jobs that do not run."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from controller.acts.log import job_event
 from controller.acts.notify import notify
@@ -20,15 +21,22 @@ def write_waits(store: Store, guard: LeaderLease, picture: Picture, waits: Itera
     news = [wait for wait in waits if _differs(picture.jobs.get(wait.job_uid), wait)]
     if not news:
         return False
-    with store.write(guard) as w:
-        for wait in news:
-            job = w.job(wait.job_uid)
-            if job is None or not _differs(job, wait):
-                continue
-            if job.reason != wait.code:
-                job_event(w, job, "Waiting", f"{wait.code}: {wait.message}", now)
-            w.patch_job(job.uid, reason=str(wait.code), message=_text(wait), wait=_waited(job, wait, now))
+    store.transact(lambda w: _write(w, news, now), guard)
     return True
+
+
+def _write(w: Writer, news: list[Wait], now: float) -> None:
+    jobs = w.hold_jobs(wait.job_uid for wait in news)
+    patches: list[tuple[str, dict[str, Any]]] = []
+    for wait in news:
+        job = jobs.get(wait.job_uid)
+        if job is None or not _differs(job, wait):
+            continue
+        if job.reason != wait.code:
+            job_event(w, job, "Waiting", f"{wait.code}: {wait.message}", now)
+        fields = {"reason": str(wait.code), "message": _text(wait), "wait": _waited(job, wait, now)}
+        patches.append((job.uid, fields))
+    w.patch_jobs(patches)
 
 
 def _waited(job: JobRecord, wait: Wait, now: float) -> Waited:

@@ -34,12 +34,11 @@ def choose_block(
     `ephemeral` (first and last). The search begins at a place given by `seed`, so that each attempt gets fresh
     ports. Raises NoPorts."""
     low, high = ephemeral
-    taken = {*used, *avoid}
     count = (HIGHEST - LOWEST + 1) // size
     first = int.from_bytes(hashlib.sha256(f"{host}\0{seed}".encode()).digest()[:8], "big")
     for step in range(count):
         start = LOWEST + (first + step) % count * size
         block = range(start, start + size)
-        if not any(port in taken or low <= port <= high for port in block):
+        if not any(port in used or port in avoid or low <= port <= high for port in block):
             return tuple(block)
     raise NoPorts(f"{host} has no {size} consecutive free ports between {LOWEST} and {HIGHEST} outside {low}-{high}")

@@ -11,7 +11,7 @@ from controller.records import CheckpointRecord, EventRecord, IncidentRecord, Jo
 from controller.state import tables
 from controller.state.kinds import ATTEMPT, CHECKPOINT, EVENT, INCIDENT, JOB
 from controller.state.limits import EVENTS, EVIDENCE_BYTES, EVIDENCE_ITEMS, EVIDENCE_TEXT, PROGRESS_POINTS, thin
-from controller.state.statements import insert_or
+from controller.state.statements import batches, insert_or
 from controller.state.transaction import Transaction
 from muster.evidence import Evidence
 from muster.protocol import CheckpointItem, ProgressPoint
@@ -31,16 +31,12 @@ _points_held = select(func.count()).where(_progress.c.attempt_uid == bindparam("
 _point_keys = select(_progress.c.step, _progress.c.rank, _progress.c.phase).where(
     _progress.c.attempt_uid == bindparam("attempt_uid")
 )
-_old_events = (
-    select(_events.c.revision)
-    .where(_events.c.object_uid == bindparam("the_uid"))
-    .order_by(_events.c.revision.desc())
-    .limit(1)
-    .offset(EVENTS)
-)
-_prune_events = delete(_events).where(
-    _events.c.object_uid == bindparam("the_uid"), _events.c.revision <= _old_events.scalar_subquery()
-)
+_ages = select(
+    _events.c.revision,
+    func.row_number().over(partition_by=_events.c.object_uid, order_by=_events.c.revision.desc()).label("age"),
+).where(_events.c.object_uid.in_(bindparam("uids", expanding=True)))
+_aged = _ages.subquery()
+_prune_events = delete(_events).where(_events.c.revision.in_(select(_aged.c.revision).where(_aged.c.age > EVENTS)))
 
 
 class FactWriter(Transaction):
@@ -206,6 +202,5 @@ class FactWriter(Transaction):
 
     def _finish(self) -> None:
         super()._finish()
-        for uid in sorted(self._with_events):
-            if uid not in self._born:
-                self._connection.execute(_prune_events, {"the_uid": uid})
+        for uids in batches(sorted(self._with_events - self._born)):
+            self._connection.execute(_prune_events, {"uids": uids})

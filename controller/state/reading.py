@@ -53,6 +53,9 @@ _cluster = select(tables.cluster)
 _newest = select(tables.revision.c.value)
 _session = select(tables.sessions).where(tables.sessions.c.uid == bindparam("uid"))
 _sessions = select(tables.sessions).order_by(tables.sessions.c.at)
+_ports_of = select(tables.ports.c.host, tables.ports.c.port).where(
+    tables.ports.c.host.in_(bindparam("hosts", expanding=True))
+)
 _live_names = select(tables.jobs.c.name, tables.jobs.c.phase).where(
     tables.LIVE_JOB,
     tables.jobs.c.namespace == bindparam("namespace"),
@@ -181,6 +184,13 @@ class Jobs(Records):
         """Those of these attempts that exist, by uid, in one query."""
         return {one.uid: one for one in self._among(ATTEMPT, "uid", uids)}
 
+    def attempts_by_job(self, job_uids: Iterable[str]) -> dict[str, list[AttemptRecord]]:
+        """All attempts of these jobs, each list oldest first, in one query."""
+        found: dict[str, list[AttemptRecord]] = {}
+        for one in self._among(ATTEMPT, "job_uid", job_uids, ("job_uid", "epoch", "uid")):
+            found.setdefault(one.job_uid, []).append(one)
+        return found
+
     def live_attempts(self) -> list[AttemptRecord]:
         return self._all(ATTEMPT, ("job_uid", "epoch"), tables.LIVE_ATTEMPT)
 
@@ -212,6 +222,14 @@ class Jobs(Records):
         if node is not None:
             statement = statement.where(held.c.node == node)
         return {(row[0], row[1]): row[2] for row in self._connection.execute(statement)}
+
+    def ports_by_host(self, hosts: Iterable[str]) -> dict[str, set[int]]:
+        """The reserved ports of each of these hosts, in one query."""
+        found: dict[str, set[int]] = {host: set() for host in hosts}
+        for batch in batches(found):
+            for host, port in self._connection.execute(_ports_of, {"hosts": batch}):
+                found[host].add(port)
+        return found
 
     def ports_in_use(self, host: str | None = None) -> set[tuple[str, int]]:
         """(host, port) of every reserved port."""

@@ -17,6 +17,7 @@ from sqlalchemy import (
     bindparam,
     insert,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -65,6 +66,15 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     connection.exec_driver_sql(_insert_recordset(table, tuple(rows[0])), {"rows": data})
 
 
+def insert_new(connection: Connection, table: Table, keys: tuple[str, ...], rows: Sequence[Mapping[str, Any]]) -> int:
+    """Like `insert_rows`, but rows stay whose `keys` are there already. How many were inserted."""
+    if connection.dialect.name != "postgresql" or len(rows) < 2:
+        return connection.execute(insert_or(connection.dialect.name, table, keys), [dict(row) for row in rows]).rowcount
+    data = msgspec.json.encode([bound(table, row) for row in rows]).decode()
+    statement = f"{_insert_recordset(table, tuple(rows[0]))} ON CONFLICT ({', '.join(keys)}) DO NOTHING"
+    return connection.exec_driver_sql(statement, {"rows": data}).rowcount
+
+
 @cache
 def _insert_recordset(table: Table, names: tuple[str, ...]) -> str:
     columns = ", ".join(f'"{name}"' for name in names)
@@ -105,6 +115,24 @@ def moving(kind: Kind[Any], target: str) -> Update:
     assert kind.moves is not None
     allowed = sorted(sources(kind.moves, kind.phases(target)))
     return patching(kind, False).where(kind.table.c.phase.in_(allowed))
+
+
+@cache
+def changing_all(kind: Kind[Any], names: tuple[str, ...], target: str | None) -> Any:
+    """PostgreSQL: UPDATE of many rows by their keys, from JSON objects with these columns and `the_key`; with `target`
+    only from the phases that may lead there."""
+    table = kind.table.name
+    sets = ", ".join(f'"{name}" = e."{name}"' for name in names)
+    where = ""
+    if target is not None:
+        assert kind.moves is not None
+        allowed = sorted(sources(kind.moves, kind.phases(target)))
+        where = f" AND t.phase IN ({', '.join(repr(str(phase)) for phase in allowed)})"
+    returned = ", ".join(f't."{column.name}"' for column in kind.columns)
+    return text(
+        f"UPDATE {table} AS t SET {sets} FROM json_to_recordset(CAST(:rows AS json)) "
+        f"AS e(the_key text, {shape_of(kind.table, names)}) WHERE t.{kind.key} = e.the_key{where} RETURNING {returned}"
+    ).columns(*kind.columns)
 
 
 @cache

@@ -1,18 +1,20 @@
 """What every writing method is made of: insert, move, patch, with the moves of `muster.states` in the WHERE."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NoReturn
 
+import msgspec
 from sqlalchemy import Connection, exc, select
 
 from controller.state import trail
 from controller.state.appending import Buffer
 from controller.state.changes import Reading
+from controller.state.columns import bound
 from controller.state.engine import meaning
 from controller.state.errors import Conflict, IllegalMove, NotFound, StoreError, Taken
 from controller.state.kinds import Kind, R
-from controller.state.statements import insert_rows, moving, patching
+from controller.state.statements import batches, changing_all, insert_rows, moving, patching, select_by
 from controller.state.types import Actor
 from muster.clock import Clock
 
@@ -35,6 +37,7 @@ class Transaction(Reading):
         self.revision = 0
         self._revisions: dict[str, int] = {}
         self._born: set[str] = set()
+        self._held: dict[tuple[str, str], Any] = {}
 
     @property
     def actor(self) -> Actor | None:
@@ -64,6 +67,22 @@ class Transaction(Reading):
         """Raise, and let nothing of this transaction commit even when someone catches it."""
         self._spoilt = refusal
         raise refusal from cause
+
+    def _one(self, kind: Kind[R], **by: Any) -> R | None:
+        """What this transaction holds nobody else can have changed."""
+        if len(by) == 1 and (held := self._held.get((kind.name, by.get(kind.key, "")))) is not None:
+            return held  # type: ignore[no-any-return]
+        return super()._one(kind, **by)
+
+    def _hold(self, kind: Kind[R], keys: Iterable[str]) -> dict[str, R]:
+        """Lock these rows in one query, in one order for all transactions; reading one of them later asks no more."""
+        found: dict[str, R] = {}
+        for batch in batches(sorted(keys)):
+            lock = self._dialect == "postgresql"
+            statement = select_by(kind, kind.key, order=(kind.key,), lock=lock, many=True)
+            found |= {getattr(one, kind.key): one for one in self._read(kind, statement, {kind.key: batch})}
+        self._held |= {(kind.name, key): one for key, one in found.items()}
+        return found
 
     def _insert(self, kind: Kind[R], records: Sequence[R], taken: str, **more: Any) -> None:
         """`taken` is what to say when a unique row stands in the way; `more` are columns beside the record's."""
@@ -106,7 +125,38 @@ class Transaction(Reading):
             raise IllegalMove(kind.name, key, str(found), str(target))
         return self._put(kind, kind.read(row), fields | {"phase": target})
 
+    def _change_all(
+        self, kind: Kind[R], rows: Sequence[tuple[str, dict[str, Any]]], target: StrEnum | None = None
+    ) -> None:
+        """The same fields of many rows, and their move to `target`, in one trip to a PostgreSQL."""
+        if self._dialect != "postgresql" or len(rows) < 2:
+            for key, fields in rows:
+                _ = self._patch(kind, key, fields) if target is None else self._move(kind, key, target, fields)
+            return
+        names = tuple(rows[0][1])
+        for _, fields in rows:
+            _check(kind, fields)
+        more = {} if target is None else {"phase": target}
+        data = [bound(kind.table, fields | more) | {"the_key": key} for key, fields in rows]
+        statement = changing_all(kind, names if target is None else (*names, "phase"), target)
+        changed = self._connection.execute(statement, {"rows": msgspec.json.encode(data).decode()})
+        found = {getattr(record, kind.key): record for record in map(kind.read, changed)}
+        for key, fields in rows:
+            if key not in found:
+                self._refuse(kind, key, target)
+            self._put(kind, found[key], fields | more)
+
+    def _refuse(self, kind: Kind[Any], key: str, target: StrEnum | None) -> NoReturn:
+        """A row that should have changed did not. The others did, so nothing of this transaction may commit."""
+        found = self._connection.execute(select(kind.table.c.phase).where(kind.table.c[kind.key] == key)).scalar()
+        if found is None:
+            self._spoil(NotFound(f"there is no {kind.name} {key}"))
+        self._spoil(IllegalMove(kind.name, key, str(found), str(target)))
+
     def _put(self, kind: Kind[R], record: R, change: dict[str, Any]) -> R:
+        held = (kind.name, getattr(record, kind.key))
+        if held in self._held:
+            self._held[held] = record
         self._buffer.put(kind, record, change=change)
         return record
 

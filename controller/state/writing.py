@@ -24,7 +24,7 @@ from controller.state.facts import FactWriter
 from controller.state.holds import HoldWriter
 from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, POLICIES, PROGRAM, QUEUE, REPAIR, WORKER
 from controller.state.promises import PromiseWriter
-from controller.state.statements import insert_or
+from controller.state.statements import insert_new
 from controller.state.transaction import Transaction
 from muster.states import (
     JOB_TERMINAL,
@@ -58,6 +58,18 @@ class JobWriter(Transaction):
         """IllegalMove unless `muster.states` lists the move; `fields` are set in the same UPDATE."""
         return self._move(JOB, uid, to_phase, fields)
 
+    def hold_jobs(self, uids: Iterable[str]) -> dict[str, JobRecord]:
+        """Those of these jobs that exist, by uid, locked until the end like single ones that are read."""
+        return self._hold(JOB, uids)
+
+    def move_jobs(self, to_phase: JobPhase, moves: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """`move_job` of many, all with the same fields."""
+        self._change_all(JOB, moves, to_phase)
+
+    def patch_jobs(self, patches: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """`patch_job` of many, all with the same fields; not their specs."""
+        self._change_all(JOB, patches)
+
     def patch_job(self, uid: str, *, expect_revision: int | None = None, **fields: Any) -> JobRecord:
         """Conflict when the job is not at `expect_revision` any more, Taken when a live job has its new directory."""
         record = self._patch(JOB, uid, fields, expect_revision)
@@ -80,6 +92,13 @@ class JobWriter(Transaction):
             raise Conflict(f"job {record.name} is {record.phase}, but its last attempt has not ended yet")
         self._connection.execute(delete(tables.jobs).where(tables.jobs.c.uid == uid))
         self._buffer.delete(JOB, record)
+
+    def insert_attempts(self, records: Sequence[AttemptRecord]) -> None:
+        """Of different jobs, at once."""
+        if records:
+            self._insert(
+                ATTEMPT, records, "one of these jobs has a live attempt already, or has had this number or epoch"
+            )
 
     def insert_attempt(self, record: AttemptRecord) -> AttemptRecord:
         """Taken when its scope has a live attempt, or the job has had this number or epoch."""
@@ -152,7 +171,7 @@ class WorkerWriter(Transaction):
         """Insert all rows or say who holds the first that is not free."""
         if not rows:
             return
-        inserted = self._connection.execute(insert_or(self._dialect, table, keys), rows).rowcount
+        inserted = insert_new(self._connection, table, keys, rows)
         if inserted == len(rows):
             return
         where = tuple_(*(table.c[key] for key in keys)).in_([tuple(row[key] for key in keys) for row in rows[:1000]])
@@ -175,6 +194,10 @@ class ClusterWriter(Transaction):
         if record.phase != found.phase and record.phase not in NODE_MOVES[found.phase]:
             raise IllegalMove("Node", record.name, found.phase, record.phase)
         return self._replace(NODE, replace(record, uid=found.uid, created_at=found.created_at))
+
+    def hold_nodes(self, names: Iterable[str]) -> dict[str, NodeRecord]:
+        """Those of these nodes that exist, by name, locked until the end."""
+        return self._hold(NODE, names)
 
     def move_node(self, name: str, to: NodePhase, **fields: Any) -> NodeRecord:
         return self._move(NODE, name, to, fields)
