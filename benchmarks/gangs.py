@@ -14,7 +14,7 @@ from benchmarks.common import BadInput, number, table_of
 from controller.scheduling.discipline.remaining import RESTART, remaining
 from controller.scheduling.fabric import Fabric, weave
 from controller.scheduling.placement import pick
-from controller.scheduling.room import Table, tabulate
+from controller.scheduling.tables import Table, tabulate
 from controller.simulation.agenda import Agenda
 
 GPUS = 8  # of each host: the data does not say

@@ -6,7 +6,7 @@ import numpy as np
 
 from controller.records import NodeRecord
 from controller.scheduling.fabric import Bools, Fabric
-from controller.scheduling.room import positions
+from controller.scheduling.tables import positions
 from controller.scheduling.types import GangRequest
 
 Wish = tuple[object, ...]

@@ -15,7 +15,8 @@ from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.placement import choose, rail_shapes
 from controller.scheduling.requests import turn
-from controller.scheduling.room import Room, Shape, positions, shape_of
+from controller.scheduling.room import Room, Shape, shape_of
+from controller.scheduling.tables import positions
 from controller.scheduling.types import GangRequest, Start, WorkerPlacement
 from muster.protocol import Device
 from muster.states import JobPhase

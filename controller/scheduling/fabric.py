@@ -7,6 +7,7 @@ node. A node without a level's label stands alone there, in a domain that satisf
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,8 @@ class Fabric(Struct, frozen=True):
     levels: tuple[Level, ...]
     nodes: tuple[str, ...]
     positions: Mapping[str, int]
+    memo: dict[object, Any] = {}
+    """What was asked of it before: it never changes."""
 
     def depth(self, level: str | None) -> int:
         """The index of a named level; 0 for None. Raises KeyError when there is no such level."""
@@ -55,9 +58,31 @@ class Fabric(Struct, frozen=True):
 
     def children(self, depth: int, domain: int) -> slice:
         """The domains one level further in."""
-        level, inner = self.levels[depth], self.levels[depth + 1]
-        first, last = level.starts[domain], level.ends[domain]
-        return slice(int(np.searchsorted(inner.starts, first)), int(np.searchsorted(inner.starts, last)))
+        bounds = self.memo.get(depth)
+        if bounds is None:
+            level, inner = self.levels[depth], self.levels[depth + 1]
+            firsts, lasts = np.searchsorted(inner.starts, level.starts), np.searchsorted(inner.starts, level.ends)
+            bounds = self.memo[depth] = (firsts.tolist(), lasts.tolist())
+        return slice(bounds[0][domain], bounds[1][domain])
+
+    def path(self, position: int) -> tuple[int, ...]:
+        """The domain of a position on each level."""
+        found: tuple[int, ...] | None = self.memo.get(("path", position))
+        if found is None:
+            found = tuple(int(level.of[position]) for level in self.levels)
+            self.memo["path", position] = found
+        return found
+
+    def inside(self, depth: int, bounds: tuple[int, ...]) -> Bools:
+        """Which domains of a level lie in a labelled domain of each of these levels further out (or of itself)."""
+        found: Bools | None = self.memo.get((depth, bounds))
+        if found is None:
+            heads, found = self.levels[depth].starts, np.ones(len(self.levels[depth].starts), dtype=np.bool_)
+            if self.nodes:
+                for bound in (self.levels[outer] for outer in bounds):
+                    found = found & bound.labelled[bound.of[heads]]
+            self.memo[depth, bounds] = found
+        return found
 
     def shared(self, positions: Iterable[int]) -> str:
         """The name of the tightest labelled domain that holds all positions; empty when only the cluster does."""

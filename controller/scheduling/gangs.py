@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from controller.scheduling.fabric import Bools
 from controller.scheduling.placement import eligible, pick, usable
-from controller.scheduling.room import Room, Shape, masked
+from controller.scheduling.room import Room, Shape
+from controller.scheduling.tables import masked
 from controller.scheduling.types import GangRequest, Role, WorkerPlacement
 
 ORDERS = 24

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from controller.scheduling.devices import fewest
 from controller.scheduling.fabric import Bools, Fabric, Ints
-from controller.scheduling.room import Room, Shape, Table, lessened, masked, without
+from controller.scheduling.room import Room, Shape
+from controller.scheduling.tables import NOTHING, Table, lessened, masked, without
 from controller.scheduling.types import GangRequest, Segment
 
 RAIL_SETS = 512
@@ -34,7 +35,7 @@ PACKED = Manner()
 def manner(fabric: Fabric, request: GangRequest) -> Manner:
     segment = request.segment
     if segment is None:
-        return Manner(balanced=request.balanced)
+        return Manner(balanced=True) if request.balanced else PACKED
     return Manner(segment.size, fabric.depth(segment.level), request.balanced)
 
 
@@ -61,8 +62,9 @@ def choose(
 
 def usable(room: Room, request: GangRequest, shape: Shape, mask: Bools | None = None) -> Table:
     """The table of a shape without the nodes that the gang may not use."""
-    table = without(room.fabric, room.table(shape), request.excluded)
-    return table if mask is None else masked(room.fabric, table, mask)
+    if mask is None or room.keeps(mask):
+        return without(room.fabric, room.table(shape, mask), request.excluded)
+    return masked(room.fabric, without(room.fabric, room.table(shape), request.excluded), mask)
 
 
 def rail_shapes(room: Room, shape: Shape) -> list[Shape]:
@@ -89,6 +91,11 @@ def pick(fabric: Fabric, table: Table, workers: int, *bounds: int, how: Manner =
         if workers % how.size:
             return None
     for depth in range(deepest, max(bounds) - 1, -1):
+        if depth == len(fabric.levels) - 1:
+            node = _tightest_node(fabric, table, need, bounds)
+            if node is not None:
+                return {node: need}
+            continue
         candidates = np.flatnonzero(eligible(fabric, depth, bounds) & (rooms[depth] >= need))
         if len(candidates):
             domain = _tightest(fabric, table, depth, candidates)
@@ -120,17 +127,35 @@ def best(fabric: Fabric, table: Table, depth: int) -> tuple[str, int]:
 def eligible(fabric: Fabric, depth: int, bounds: tuple[int, ...]) -> Bools:
     """Labelled domains of a level that lie in a labelled domain of each of the bounds."""
     level = fabric.levels[depth]
-    found = level.labelled
-    if fabric.nodes:
-        for bound in (fabric.levels[outer] for outer in bounds if 0 < outer < depth):
-            found = found & bound.labelled[bound.of[level.starts]]
-    return found
+    outer = tuple(bound for bound in bounds if 0 < bound < depth)
+    return level.labelled & fabric.inside(depth, outer) if outer else level.labelled
+
+
+def _tightest_node(fabric: Fabric, table: Table, need: int, bounds: tuple[int, ...]) -> int | None:
+    """The node of the smallest hole, inside a labelled domain of each of the bounds; None where none holds so many."""
+    if need > table.most or not fabric.nodes:
+        return None
+    inner = len(fabric.levels) - 2
+    floor = table.floor(fabric, need)
+    outer = tuple(bound for bound in bounds if 0 < bound <= inner)
+    if outer:
+        floor = np.where(fabric.inside(inner, outer), floor, NOTHING)
+    least = floor.min()
+    if least == NOTHING:
+        return None
+    level = fabric.levels[inner]
+    domain = _tightest(fabric, table, inner, np.flatnonzero(floor == least))
+    first = int(level.starts[domain])
+    inside = slice(first, int(level.ends[domain]))
+    return first + int(((table.units[-1][inside] == least) & (table.slots[-1][inside] >= need)).argmax())
 
 
 def _tightest(fabric: Fabric, table: Table, depth: int, candidates: Ints) -> int:
     """The smallest hole; then the one in the smallest hole of the next level out, and so on; then by name."""
     heads = fabric.levels[depth].starts[candidates]
-    for outer in range(depth, -1, -1):
+    for outer in range(depth, 0, -1):
+        if len(candidates) == 1:
+            break
         holes = table.units[outer][fabric.levels[outer].of[heads]]
         keep = holes == holes.min()
         candidates, heads = candidates[keep], heads[keep]

@@ -23,7 +23,8 @@ from controller.scheduling.placement import (
     segment_error,
     usable,
 )
-from controller.scheduling.room import Room, Shape, Table, needs, positions, shape_of, tabulate
+from controller.scheduling.room import Room, Shape, needs, shape_of
+from controller.scheduling.tables import Table, positions, tabulate
 from controller.scheduling.types import DeviceRequest, GangRequest, Wait
 from muster.accelerators import catalogue
 from muster.quantity import format_cpu, format_memory

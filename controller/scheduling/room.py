@@ -8,6 +8,7 @@ from msgspec import Struct
 from controller.scheduling.columns import Columns
 from controller.scheduling.devices import choose_devices, worker_units
 from controller.scheduling.fabric import Bools, Fabric, Ints
+from controller.scheduling.tables import FEW, Table, tabulate
 from controller.scheduling.types import DeviceRequest, GangRequest, WorkerPlacement
 from muster.protocol import Device
 
@@ -22,12 +23,8 @@ class Shape(Struct, frozen=True):
     rails: tuple[int, ...] = ()
 
 
-class Table(Struct, frozen=True):
-    """How many workers of one shape fit: `slots` with the gang's limit per node, `units` without it (how large a
-    hole is). For each level of the fabric one number for each domain; the last level is the nodes."""
-
-    slots: tuple[Ints, ...]
-    units: tuple[Ints, ...]
+Key = tuple[Shape, int]
+"""Of a table: the shape, and the id of the mask (0: all nodes)."""
 
 
 def shape_of(request: GangRequest, device: DeviceRequest | None) -> Shape:
@@ -35,9 +32,9 @@ def shape_of(request: GangRequest, device: DeviceRequest | None) -> Shape:
 
 
 class Room:
-    """Free columns and devices, and a table for each shape that has been asked for. A table costs the number of
-    nodes once; later it catches up with the nodes that were taken from since it was last looked at. `carded` are the
-    kinds whose devices are given out by whole cards."""
+    """Free columns and devices, and a table for each shape that has been asked for (and each mask of nodes that the
+    room was told of). A table costs the number of nodes once; later it catches up with the nodes that were taken from
+    since it was last looked at. `carded` are the kinds whose devices are given out by whole cards."""
 
     def __init__(
         self,
@@ -51,24 +48,37 @@ class Room:
         self.free = Columns(free.cpu.copy(), free.memory.copy(), self._columns)
         self._devices_of = devices_of
         self._lists: dict[int, list[Device]] = {}
-        self._tables: dict[Shape, Table] = {}
+        self._masks: dict[int, Bools] = {}
+        self._tables: dict[Key, Table] = {}
         self._taken: list[int] = []  # positions, in the order in which they were taken from
-        self._seen: dict[Shape, int] = {}  # how much of that each table knows
+        self._seen: dict[Key, int] = {}  # how much of that each table knows
+        self._parent: Room | None = None
+        self._born = 0  # how much of that the parent knew when this was copied from it
 
     def copy(self) -> "Room":
-        """Another room that is as free as this one."""
+        """Another room that is as free as this one. Tables are copied when they are asked for."""
         other = Room(self.fabric, self.free, self._devices_of, self.carded)
-        other._lists = dict(self._lists)
+        other._lists, other._masks, other._taken = dict(self._lists), self._masks, list(self._taken)
+        other._parent, other._born = self, len(self._taken)
         return other
 
-    def table(self, shape: Shape) -> Table:
-        """The table of a shape as of now. It is the room's own: it changes with later calls."""
-        found = self._tables.get(shape)
+    def keep(self, mask: Bools) -> Bools:
+        """A mask that will be asked for again: its tables are kept as those of all nodes are."""
+        self._masks[id(mask)] = mask
+        return mask
+
+    def keeps(self, mask: Bools) -> bool:
+        return id(mask) in self._masks
+
+    def table(self, shape: Shape, mask: Bools | None = None) -> Table:
+        """The table of a shape as of now, on the nodes of a mask that the room keeps. It is the room's own: it changes
+        with later calls."""
+        key = (shape, 0 if mask is None else id(mask))
+        found = self._tables.get(key)
         if found is None:
-            found = self._tables[shape] = tabulate(self.fabric, self._units(shape), shape.max_per_node)
-        elif self._seen[shape] < len(self._taken):
-            self._catch_up(shape, found)
-        self._seen[shape] = len(self._taken)
+            found = self._tables[key] = self._inherited(key) or self._counted(key)
+        if self._seen[key] < len(self._taken):
+            found = self._catch_up(key, found)
         return found
 
     def devices(self, position: int) -> list[Device]:
@@ -132,14 +142,48 @@ class Room:
         self.free.devices[wish.type][position] -= len(chosen)
         return WorkerPlacement(node, chosen, role)
 
-    def _catch_up(self, shape: Shape, table: Table) -> None:
+    def _inherited(self, key: Key) -> Table | None:
+        """The parent's table, where it does not know more than this room."""
+        parent = self._parent
+        found = parent._tables.get(key) if parent is not None else None
+        if parent is None or found is None or parent._seen[key] > self._born:
+            return None
+        self._seen[key] = parent._seen[key]
+        return found.copy()
+
+    def _counted(self, key: Key) -> Table:
+        shape, mask = key
+        self._seen[key] = len(self._taken)
+        units = self._units(shape)
+        return tabulate(self.fabric, np.where(self._masks[mask], units, 0) if mask else units, shape.max_per_node)
+
+    def _catch_up(self, key: Key, table: Table) -> Table:
         """Carry what has changed at some nodes into every level of a table."""
-        rows = np.unique(np.array(self._taken[self._seen[shape] :], dtype=np.int64))
-        units = self._units(shape, rows)
-        for columns, after in ((table.units, units), (table.slots, np.minimum(units, shape.max_per_node))):
-            change = after - columns[-1][rows]
-            for level, column in zip(self.fabric.levels, columns, strict=True):
-                np.add.at(column, level.of[rows], change)
+        shape, mask = key
+        rows = dict.fromkeys(self._taken[self._seen[key] :])
+        if len(rows) * 4 > len(self.fabric.nodes) > FEW:
+            table = self._tables[key] = self._counted(key)
+            return table
+        self._seen[key] = len(self._taken)
+        if len(rows) <= FEW:
+            limits = needs(self.free, shape)
+            for position in rows:
+                allowed = not mask or self._masks[mask][position]
+                table.put(self.fabric, position, self._unit(shape, position, limits) if allowed else 0)
+            return table
+        many = np.fromiter(rows, dtype=np.int64, count=len(rows))
+        units = self._units(shape, many)
+        table.put_many(self.fabric, many, np.where(self._masks[mask][many], units, 0) if mask else units)
+        return table
+
+    def _unit(self, shape: Shape, position: int, limits: list[tuple[str, Ints, int]]) -> int:
+        """How many workers fit on one node, out of what they need of each resource."""
+        if not limits:
+            return shape.max_per_node
+        most = min(int(column[position]) // need for _, column, need in limits)
+        if most > 0 and self._intricate(shape):
+            return int(self._inside_nodes(shape, np.array([most]), np.array([position]))[0])
+        return most
 
     def _units(self, shape: Shape, rows: Ints | None = None) -> Ints:
         limits = [(column if rows is None else column[rows]) // need for _, column, need in needs(self.free, shape)]
@@ -169,44 +213,3 @@ def needs(free: Columns, shape: Shape) -> list[tuple[str, Ints, int]]:
     if shape.device is not None:
         found.insert(0, (shape.device.type, free.kind(shape.device.type), shape.device.count))
     return [(name, column, need) for name, column, need in found if need]
-
-
-def tabulate(fabric: Fabric, units: Ints, max_per_node: int) -> Table:
-    return _summed(fabric, np.minimum(units, max_per_node), units)
-
-
-def _summed(fabric: Fabric, slots: Ints, units: Ints) -> Table:
-    levels = fabric.levels
-    return Table(tuple(level.sums(slots) for level in levels), tuple(level.sums(units) for level in levels))
-
-
-def masked(fabric: Fabric, table: Table, mask: Bools) -> Table:
-    """The table of some nodes alone."""
-    return _summed(fabric, np.where(mask, table.slots[-1], 0), np.where(mask, table.units[-1], 0))
-
-
-def lessened(fabric: Fabric, table: Table, taken: Mapping[int, int]) -> Table:
-    """The table after so many workers were taken at each position."""
-    slots, units = table.slots[-1].copy(), table.units[-1].copy()
-    for position, count in taken.items():
-        slots[position] -= count
-        units[position] -= count
-    return _summed(fabric, slots, units)
-
-
-def without(fabric: Fabric, table: Table, nodes: Iterable[str]) -> Table:
-    """The table without these nodes."""
-    rows = positions(fabric, nodes)
-    if not len(rows):
-        return table
-    result = Table(tuple(column.copy() for column in table.slots), tuple(column.copy() for column in table.units))
-    for columns in (result.slots, result.units):
-        lost = columns[-1][rows].copy()
-        for level, column in zip(fabric.levels, columns, strict=True):
-            np.subtract.at(column, level.of[rows], lost)
-    return result
-
-
-def positions(fabric: Fabric, nodes: Iterable[str]) -> Ints:
-    """Of those nodes that exist."""
-    return np.array(sorted({fabric.positions[name] for name in nodes if name in fabric.positions}), dtype=np.int64)
