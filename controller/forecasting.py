@@ -19,6 +19,8 @@ from muster.clock import Clock
 
 log = structlog.get_logger("muster.forecast")
 
+BESIDE = frozenset({"Event", "Incident", "Checkpoint", "Repair", "Measurement"})
+"""Kinds of changes that move no start."""
 PAGE = 2_000
 REMEMBERED = 2_000
 """Jobs that have ended, of which a history is made at the start."""
@@ -94,7 +96,7 @@ class Forecaster:
                 for change in changes:
                     if isinstance(change.record, JobRecord):
                         self._history.learn(change.record)
-                    self._stale |= change.kind in ("Job", "Attempt", "Worker", "Node", "Queue")
+                    self._stale |= change.kind not in BESIDE
         except TooOld:
             log.warning("fell behind the change log; beginning again")
             self._begin()

@@ -69,6 +69,7 @@ class Loop:
         new_id: Callable[[], str],
         lease: Lease,
         repair: RepairPolicy | None = None,
+        record: Callable[[ClusterIndex, float, Plan], None] = lambda *_: None,
         pulse: Pulse | None = None,
         export: Export | None = None,
         alive: Callable[[], None] = lambda: None,
@@ -77,7 +78,7 @@ class Loop:
         self._store, self._guard, self._executor = store, guard, executor
         self._publish, self._outbox, self._clock, self._new_id, self._lease = publish, outbox, clock, new_id, lease
         self._pulse, self._repair = pulse or Pulse(clock), repair or RepairPolicy()
-        self._alive = alive
+        self._alive, self._record = alive, record
         with store.read() as r:
             self._revision, records = r.snapshot()
             leases, repairs = r.leases(), r.repairs(live_only=True)
@@ -223,6 +224,7 @@ class Loop:
         with self._pulse.timed(self._pulse.plans):
             decided = plan(self._index, now)
         self._pulse.decided(decided)
+        self._record(self._index, now, decided)
         self._plan_again = decided.again
         acted = self._carry_out(decided, now)
         acted |= write_promises(self._store, self._guard, self._picture, decided.reservations)

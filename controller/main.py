@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 import structlog
@@ -18,6 +19,7 @@ from controller.companion import Companion
 from controller.executors.agents import AgentsExecutor
 from controller.executors.base import Executor
 from controller.loop import Loop
+from controller.recorder import Recorder
 from controller.settings import Settings, from_environment
 from controller.state.errors import LeadershipLost, StoreError, StoreUnavailable, TooOld
 from controller.state.hints import Hints
@@ -45,6 +47,9 @@ class Controller:
         self._drift = 0.0
         self.pulse = Pulse(clock)
         self._export = exporter("muster-controller")
+        self._recorder = (
+            Recorder(Path(settings.decisions), settings.decisions_mib * 2**20) if settings.decisions else None
+        )
         self._forecaster = Companion("controller.forecaster", clock)
         self.stop = threading.Event()
 
@@ -57,6 +62,8 @@ class Controller:
                 self.pulse.beat("cut off")
                 self.stop.wait(OUTAGE_PAUSE)
         self._forecaster.end()
+        if self._recorder is not None:
+            self._recorder.close()
 
     def _serve(self) -> None:
         """With a working database: campaign and lead, again and again."""
@@ -100,6 +107,7 @@ class Controller:
                 new_id=self._new_id,
                 lease=self._settings.lease,
                 repair=self._settings.repair,
+                record=self._recorder.note if self._recorder else lambda *_: None,
                 pulse=self.pulse,
                 export=self._export,
                 alive=alive,

@@ -30,6 +30,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_port: int | None = None
     retention: Retention = Retention()
     repair: RepairPolicy = RepairPolicy()
+    decisions: str = ""
+    """The folder where plans are recorded with their index; empty: they are not."""
+    decisions_mib: int = 256
+    """What they may take there, the oldest go first."""
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -63,4 +67,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         metrics_port=None if port is None else int(port),
         retention=retention.parse(env.get("MUSTER_RETENTION")),
         repair=repair_policy.from_environment(env),
+        decisions=env.get("MUSTER_DECISIONS", ""),
+        decisions_mib=_positive(env, "MUSTER_DECISIONS_MIB", 256),
     )
+
+
+def _positive(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError(f"{name}: expected a whole number above 0, found {text!r}")
+    return int(text)

@@ -13,6 +13,8 @@ from cli.up.layout import Layout
 LEASE: Final = {"renew": 0.5, "unknown": 2.0, "fence": 5.0, "margin": 1.0}
 LEADER_LEASE: Final = 2.0
 BLOCK: Final = "b0"
+PASSED: Final = ("MUSTER_DECISIONS", "MUSTER_DECISIONS_MIB")
+"""Settings of the one who starts the cluster that its servers are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def _module(name: str) -> tuple[str, ...]:
 
 def _server_environment(plan: Plan) -> dict[str, str]:
     folder = plan.layout.folder
-    return {
+    recorded = {name: os.environ[name] for name in PASSED if name in os.environ}
+    return recorded | {
         "MUSTER_DATABASE_URL": f"sqlite:///{plan.layout.database}",
         "MUSTER_REDIS_URL": plan.redis_url,
         "MUSTER_LOG_STORE": str(folder / "logs"),

@@ -104,13 +104,10 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
         """Healthy devices of a node that nobody holds."""
         return free_devices(self.nodes[node], self.workers.get(node, {}))
 
-    def check(self) -> None:
-        """Raises AssertionError where the index contradicts itself or a cold build of the same records."""
-        for node, workers in self.workers.items():
-            held = Counter(device for worker in workers.values() for device in worker.devices)
-            assert all(count == 1 for count in held.values()), f"{node}: a device is held twice: {held}"
+    def records(self) -> list[Record]:
+        """Everything that the index was made from: a cold build of these is equal to it."""
         living = [worker for workers in self.workers.values() for worker in workers.values()]
-        records: list[Record] = [
+        return [
             *self.nodes.values(),
             *self.queues.values(),
             *self.reservations.values(),
@@ -121,7 +118,13 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             *self.saved.values(),
             *self.programs.values(),
         ]
-        cold = build(records, revision=self.revision, levels=self.level_names)
+
+    def check(self) -> None:
+        """Raises AssertionError where the index contradicts itself or a cold build of the same records."""
+        for node, workers in self.workers.items():
+            held = Counter(device for worker in workers.values() for device in worker.devices)
+            assert all(count == 1 for count in held.values()), f"{node}: a device is held twice: {held}"
+        cold = build(self.records(), revision=self.revision, levels=self.level_names)
         tables = (
             "nodes",
             "queues",
