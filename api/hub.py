@@ -33,9 +33,7 @@ class Outbox:
         if self._silent:
             return
         before = self._desired or self._told
-        if before is not None and (
-            desired.generation <= before.generation or desired.assignments == before.assignments
-        ):
+        if before is not None and (desired.generation <= before.generation or _same(desired, before)):
             return
         self._desired = desired
         self._waiting.set()
@@ -54,6 +52,10 @@ class Outbox:
         assert self._desired is not None
         self._told, self._desired = self._desired, None
         return encode(self._told).decode()
+
+
+def _same(one: Desired, other: Desired) -> bool:
+    return (one.assignments, one.tasks) == (other.assignments, other.tasks)
 
 
 class Hub:

@@ -212,7 +212,7 @@ class Drain(Struct, frozen=True, kw_only=True, gc=False):
 class NodeRecord(Struct, frozen=True, kw_only=True, gc=False):
     """A machine. `generation` is the desired state's, `observed` what its agent has acted upon. `conditions` are what
     is wrong with it now, `problems` what its agent could not find out. `cordoned_by` names who cordoned it (a person,
-    or the uid of a repair); conditions from before `uncordoned_at`, a person's word, cordon it no more."""
+    or `repair/UID`); conditions from before `uncordoned_at`, a person's word, cordon it no more."""
 
     name: str
     uid: str

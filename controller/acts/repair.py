@@ -143,21 +143,25 @@ def _fields(repair: RepairRecord, turn: Turn, now: float, new_id: Callable[[], s
 
 def _write_node(w: Writer, node: NodeRecord, repair: RepairRecord, turn: Turn, now: float) -> None:
     """A cordon of somebody else's stays theirs."""
-    own = node.cordoned_by == repair.uid
+    own = node.cordoned_by == _name(repair)
     if turn.cordon:
         fields: dict[str, Any] = {}
         if not node.cordoned:
-            fields = {"cordoned": True, "cordoned_by": repair.uid, "cordon_reason": turn.message[:300]}
+            fields = {"cordoned": True, "cordoned_by": _name(repair), "cordon_reason": turn.message[:300]}
         if turn.drain and node.drain is None:
-            fields["drain"] = Drain(by=repair.uid, at=now, policy=turn.drain, reason=turn.message[:300])
+            fields["drain"] = Drain(by=_name(repair), at=now, policy=turn.drain, reason=turn.message[:300])
         if fields:
             w.patch_node(node.name, **fields)
     elif turn.uncordon or turn.to is RepairPhase.DROPPED:
         fields = {"cordoned": False, "cordoned_by": "", "cordon_reason": ""} if own else {}
-        if node.drain is not None and node.drain.by == repair.uid:
+        if node.drain is not None and node.drain.by == _name(repair):
             fields["drain"] = None
         if fields:
             w.patch_node(node.name, **fields)
+
+
+def _name(repair: RepairRecord) -> str:
+    return f"repair/{repair.uid}"
 
 
 def _hook_payload(repair: RepairRecord, turn: Turn, task: str, node: NodeRecord) -> dict[str, Any]:

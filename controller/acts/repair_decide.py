@@ -180,7 +180,8 @@ def _drain(left: Sequence[Condition], policy: RepairPolicy) -> Literal["now", "f
 
 def _remedy(repair: RepairRecord, left: Sequence[Condition], policy: RepairPolicy) -> tuple[Remedy, str]:
     """The cheapest rung that may help and is not used up, and why it is that one."""
-    least = max((_RUNGS.index(one.remedy) if one.remedy in _RUNGS else 2 for one in left), default=0)
+    named = [_RUNGS.index(one.remedy) for one in left if one.remedy in _RUNGS]
+    least = max(named, default=2)  # what names no remedy may pass with that of another, or needs people
     used = {Remedy.RESET: policy.resets, Remedy.REBOOT: policy.reboots}
     for rung in _RUNGS[least:]:
         if rung is Remedy.REPLACE:

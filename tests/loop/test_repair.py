@@ -121,7 +121,7 @@ def test_what_a_reset_does_not_help_takes_the_whole_node_out_and_is_rebooted_and
     clinic.reach("n0", P.REBOOTING)
     node = clinic.node("n0")
     assert node.cordoned
-    assert node.cordoned_by == clinic.repairs("n0")[0].uid
+    assert node.cordoned_by == f"repair/{clinic.repairs('n0')[0].uid}"
     (item,) = [one for one in clinic.store.outbox_due(1e12, 10) if one.kind == "repair"]
     assert (item.payload["hook"], item.payload["node"]) == ("reboot", "n0")
     failed = TaskResult(uid=clinic.repairs("n0")[0].task, ok=False, message="no power", at=clinic.clock.now())
