@@ -19,7 +19,7 @@ from controller.acts.end import write_end
 from controller.acts.move import commit_growth, commit_migrations, commit_turnover
 from controller.acts.nodes import judge_nodes
 from controller.acts.observations import record_observations
-from controller.acts.preempt import commit_eviction, drop_claim
+from controller.acts.preempt import commit_eviction, commit_stop, drop_claim
 from controller.acts.promises import write_promises
 from controller.acts.repair import DAY, quarantine, repair_nodes
 from controller.acts.repair_policy import RepairPolicy
@@ -245,10 +245,12 @@ class Loop:
             self._write(partial(commit_migrations, moves=moves, now=now))
         for turnover in decided.turnovers:
             self._write(partial(commit_turnover, turnover=turnover, now=now))
+        for stop in decided.stops:
+            self._write(partial(commit_stop, wanted=stop, now=now))
         for growth in decided.growths:
             self._write(partial(commit_growth, growth=growth, now=now))
         starts = decided.groups or decided.released or decided.evictions
-        return bool(starts or decided.migrations or decided.turnovers or decided.growths)
+        return bool(starts or decided.migrations or decided.turnovers or decided.stops or decided.growths)
 
     def _start(self, starts: Sequence[Start], now: float) -> None:
         """All in one transaction; each in its own when they do not go together."""

@@ -9,7 +9,7 @@ from controller.acts.advance import write_advance
 from controller.acts.log import job_event
 from controller.lifecycle import Advance, Next, save_grace
 from controller.records import AttemptRecord, Claim, JobRecord, WorkerRecord
-from controller.scheduling.types import Eviction, Victim
+from controller.scheduling.types import Eviction, Stop, Victim
 from controller.state.writing import Writer
 from muster.reasons import End
 from muster.states import WORKER_TERMINAL, AttemptPhase, JobPhase
@@ -55,6 +55,15 @@ def commit_eviction(w: Writer, eviction: Eviction, *, now: float) -> bool:
     said = f"{names} makes room" if names else "it is being vacated already"
     nodes = dict.fromkeys(placed.node for placed in eviction.workers)
     job_event(w, job, "Claimed", f"{', '.join(nodes)}; {said}", now)
+    return True
+
+
+def commit_stop(w: Writer, wanted: Stop, *, now: float) -> bool:
+    """A gang goes from where it runs, with the time to save; it is queued again."""
+    gang = running(w, wanted.job_uid, wanted.attempt_uid)
+    if gang is None:
+        return False
+    stop(w, gang, End.DRAINED, wanted.message, now)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from controller.scheduling.aside import dates as aside_dates
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.elastic import settles_at
 from controller.scheduling.sharing import LOOKS, STEP
@@ -12,7 +13,7 @@ from muster.quantity import parse_duration
 def next_date(cycle: Cycle, waiting: Iterable[GangRequest]) -> float | None:
     """UTC seconds, later than now; None where only a change can bring something new."""
     requests = list(waiting)
-    dates = [*_deadlines(requests), *_settling(cycle)]
+    dates = [*_deadlines(requests), *_settling(cycle), *aside_dates(cycle, bool(requests))]
     if requests:
         dates += _protected(cycle)
         if any(sharing.places for sharing in cycle.sharing.values()):

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from controller.scheduling.allowed import Wish, mask_of, wish_of
+from controller.scheduling.aside import Aside, asides, bars
 from controller.scheduling.book import Book, demand_of
 from controller.scheduling.crews import Crew, crews_of, usage
 from controller.scheduling.fabric import Bools, Fabric
@@ -42,11 +43,13 @@ class Cycle:
         self.held: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.bounded: set[str] = set()
-        self._masks: dict[Wish, Bools | None] = {}
+        self._masks: dict[tuple[Wish | None, tuple[int, ...]], Bools | None] = {}
         self.uncharged: set[str] = set()  # gangs to be repaired whose quota others use by now
         self.promised: set[str] = set()  # workers on their way out whose room is somebody's
         self.sharing: dict[str, Sharing] = {}  # of queues that share their devices in time
         self._empty: Room | None = None
+        self.lifted = False  # whether what is set aside is free for all, in thought
+        self.aside: tuple[Aside, ...] = asides(self) if index.reservations or index.windows else ()
         if self.book.kinds():
             for queue, demand in usage(index, self.crews):
                 self.book.add(queue, demand)
@@ -86,13 +89,23 @@ class Cycle:
         return [device for device in self.index.nodes[node].devices if device.healthy]
 
     def mask(self, request: GangRequest) -> Bools | None:
-        """The nodes that the gang's manifest allows."""
-        wish = wish_of(request)
-        if wish is None:
+        """The nodes that the gang's manifest allows, and that are not set aside for others."""
+        wish, off = wish_of(request), self.bars(request)
+        if wish is None and not off:
             return None
-        if wish not in self._masks:
-            self._masks[wish] = mask_of(self.fabric, self.index.nodes, request)
-        return self._masks[wish]
+        key = (wish, off)
+        if key not in self._masks:
+            mask = mask_of(self.fabric, self.index.nodes, request)
+            if off:
+                mask = np.ones(len(self.fabric.nodes), dtype=np.bool_) if mask is None else mask.copy()
+                for place in off:
+                    mask &= ~self.aside[place].nodes
+            self._masks[key] = mask
+        return self._masks[key]
+
+    def bars(self, request: GangRequest) -> tuple[int, ...]:
+        """What is set aside, by its place, and not for this gang now."""
+        return bars(self, request, self.aside) if self.aside and not self.lifted else ()
 
     def for_whom(self, request: GangRequest) -> Room:
         """The room that a gang may use: all of it where it ends before what is reserved."""

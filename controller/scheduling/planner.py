@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from controller.scheduling.again import next_date
 from controller.scheduling.allowed import mask_of
+from controller.scheduling.aside import stops
 from controller.scheduling.backfill import reserve
 from controller.scheduling.book import demand_of
 from controller.scheduling.claims import bind, of_claim, take_over
@@ -77,7 +78,7 @@ class _Planner:
         self.reservations: list[Reservation] = []
         self.released: list[str] = []
         self.waiting: list[tuple[GangRequest, Kind | Wait]] = []
-        self.refused: tuple[set[Kind], set[Kind]] = (set(), set())  # and of those that end before what is reserved
+        self.refused: dict[object, set[Kind]] = {}  # by what else decides: whether they end before what is reserved
         self.refusals: dict[Kind, Wait | None] = {}
         self.dated = 0
         self.charges: dict[str, int] = {}
@@ -99,6 +100,7 @@ class _Planner:
             evictions=tuple(self.evictions),
             migrations=tuple(self.migrations),
             growths=growths,
+            stops=stops(self.cycle) if self.index.windows else (),
             turnovers=tuple(one for one in self.turnovers.values() if one.stops or one.moves or one.claims),
             reservations=tuple(self.reservations),
             released=tuple(self.released),
@@ -142,7 +144,13 @@ class _Planner:
     def _known(self, asked: Asked) -> bool:
         """Whether what decides about a gang was refused to another already."""
         kind = asked.kind
-        return kind.plain and kind.wish in self.refused[self._before(asked.request)]
+        return kind.plain and kind.wish in self._refused(asked.request)
+
+    def _refused(self, request: GangRequest) -> set[Kind]:
+        """What was refused to others who stand as this gang does to what is reserved and set aside."""
+        before = self._before(request)
+        key = (before, self.cycle.bars(request)) if self.cycle.aside else before
+        return self.refused.setdefault(key, set())
 
     def _before(self, request: GangRequest) -> bool:
         """Whether a gang ends before what is reserved."""
@@ -177,7 +185,7 @@ class _Planner:
             return
         if request.repair and request.job_uid not in self.cycle.uncharged:
             self.cycle.book.add(request.queue, demand_of(request, 0), -1)
-        elif asked.kind.wish in self.refused[self._before(request)]:
+        elif asked.kind.wish in self._refused(request):
             self._waits(asked)
             return
         start = self.cycle.start(request)
@@ -279,7 +287,7 @@ class _Planner:
 
     def _blocked(self, asked: Asked, request: GangRequest) -> None:
         self._waits(asked)
-        self.refused[self._before(request)].add(asked.kind.wish)
+        self._refused(request).add(asked.kind.wish)
         if request.repair and request.preferred and request.job_uid not in self.cycle.uncharged:
             self.cycle.book.add(request.queue, demand_of(request, 0))
             self.cycle.hold(request, request.preferred)

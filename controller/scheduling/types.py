@@ -151,6 +151,14 @@ class Growth(Struct, frozen=True, kw_only=True, gc=False):
     workers: tuple[WorkerPlacement, ...]
 
 
+class Stop(Struct, frozen=True, kw_only=True, gc=False):
+    """A gang that is to go from where it runs and be queued again; nobody in particular gains by it."""
+
+    job_uid: str
+    attempt_uid: str
+    message: str
+
+
 class Turnover(Struct, frozen=True, kw_only=True, gc=False):
     """The devices of a time-sharing queue, divided anew: who stops, who goes on in another size and place, and what those who wait
     claim of it. One transaction does all of it or nothing."""
@@ -193,6 +201,7 @@ class Plan(Struct, frozen=True):
     migrations: tuple[Migration, ...] = ()
     growths: tuple[Growth, ...] = ()
     turnovers: tuple[Turnover, ...] = ()
+    stops: tuple[Stop, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     released: tuple[str, ...] = ()
     """Jobs whose claim no longer serves."""

@@ -56,10 +56,26 @@ class Why:
     def all(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> Waits:
         """The reasons of all that wait; those that are given have one already."""
         shared: dict[Kind, Wait] = {}
+        if self._cycle.aside:
+            waiting = self._kept_off(waiting)
         for request, reason in waiting:
             if isinstance(reason, Kind) and reason not in shared:
                 shared[reason] = self._find(request)
         return Waits(waiting, shared)
+
+    def _kept_off(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> list[tuple[GangRequest, Kind | Wait]]:
+        """Where nodes are set aside, those share a reason who are kept off the same ones."""
+        known: dict[tuple[Kind, tuple[int, ...]], Wait] = {}
+        told: list[tuple[GangRequest, Kind | Wait]] = []
+        for request, reason in waiting:
+            off = self._cycle.bars(request)
+            if isinstance(reason, Kind) and off:
+                if (reason, off) not in known:
+                    known[reason, off] = self._find(request)
+                told.append((request, replace(known[reason, off], job_uid=request.job_uid)))
+            else:
+                told.append((request, reason))
+        return told
 
     def by_room(self, request: GangRequest) -> bool:
         """Whether it is room that a gang waits for, and not its queue's turn."""
@@ -109,6 +125,8 @@ class Why:
             return Waiting.QUOTA
         if cycle.kept is not None and cycle.place(cycle.room.copy(), request) is not None:
             return Waiting.BACKFILL_WOULD_DELAY
+        if self._set_aside(request):
+            return Waiting.RESERVED_FOR_OTHER
         if cycle.held and cycle.place(cycle.unheld(request.job_uid), request, quota=False) is not None:
             return Waiting.RESERVED_FOR_OTHER
         if request.repair and request.preferred:
@@ -118,6 +136,15 @@ class Why:
         if any(_serves(part, request) for part in candidates):
             return Waiting.NO_VICTIM_SET
         return plain
+
+    def _set_aside(self, request: GangRequest) -> bool:
+        """Whether it would fit on nodes that are set aside."""
+        if not self._cycle.bars(request):
+            return False
+        self._cycle.lifted = True
+        fits = self._cycle.place(self._cycle.room.copy(), request, quota=False) is not None
+        self._cycle.lifted = False
+        return fits
 
     def _allowed_in_thought(self, request: GangRequest) -> bool:
         """Whether the quota would do if all that others borrow were reclaimed and all of the own queue's victims
@@ -224,6 +251,9 @@ class Why:
         )
 
     def _holders(self, request: GangRequest) -> str:
+        off = self._cycle.bars(request)
+        if off and self._set_aside(request):
+            return "; ".join(self._cycle.aside[place].told(self._cycle, request.limit) for place in off)
         names = sorted({held.name for held, _ in self._cycle.held if held.job_uid != request.job_uid})
         nodes = sorted({worker.node for held, workers in self._cycle.held for worker in workers})
         return f"{_list(nodes)} is kept for {_list(names)}"

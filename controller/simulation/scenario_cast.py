@@ -1,12 +1,23 @@
 """From the notation of a scenario to records: nodes, queues, jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from controller.records import JobRecord, NodeRecord, QueueRecord
-from controller.simulation.scenario_keys import FLAVOUR, GROUP, JOB, POLICY, QUEUE, ROLE, UnknownKey, known, seconds
+from controller.records import JobRecord, MaintenanceWindowRecord, NodeRecord, QueueRecord, ReservationRecord
+from controller.simulation.scenario_keys import (
+    ASIDE,
+    FLAVOUR,
+    GROUP,
+    JOB,
+    POLICY,
+    QUEUE,
+    ROLE,
+    UnknownKey,
+    known,
+    seconds,
+)
 from controller.simulation.world import Habits, node_of, queue_of
 from muster.accelerators import accelerator
 from muster.protocol import Device
@@ -22,6 +33,7 @@ class Stage(Struct, frozen=True):
 
     nodes: tuple[NodeRecord, ...]
     queues: tuple[QueueRecord, ...]
+    aside: tuple[ReservationRecord | MaintenanceWindowRecord, ...]
     kinds: tuple[str, ...]
     unit: str
     selectors: Mapping[str, tuple[str, str]]
@@ -47,7 +59,29 @@ def stage_of(part: Mapping[str, Any]) -> Stage:
     if not nodes:
         raise UnknownKey("a part without racks, nvl or devices has no cluster")
     kinds = tuple(sorted({device.type for node in nodes.values() for device in node.devices} | set(flavours)))
-    return Stage(tuple(nodes.values()), _queues(part, kinds), kinds, unit, _selectors(nodes))
+    return Stage(tuple(nodes.values()), _queues(part, kinds), tuple(_aside(part)), kinds, unit, _selectors(nodes))
+
+
+def _aside(part: Mapping[str, Any]) -> Iterator[ReservationRecord | MaintenanceWindowRecord]:
+    """Nodes that are for some, or for nobody, from one time until another."""
+    for name, fields in (part.get("reservations") or {}).items():
+        known(f"reservation {name}", fields, ASIDE)
+        spec = {key: fields[key] for key in ("nodes", "size", "level") if key in fields}
+        spec |= {"accelerator": fields["kind"]} if "kind" in fields else {}
+        who = {key: fields[key] for key in ("queues", "users") if key in fields}
+        begins, ends = _span(fields)
+        yield ReservationRecord(
+            name=name, uid=f"reservation-{name}", spec={**spec, "who": who}, starts_at=begins, ends_at=ends
+        )
+    for name, fields in (part.get("maintenance") or {}).items():
+        known(f"maintenance {name}", fields, ASIDE)
+        spec = {"nodes": fields["nodes"], "running": "stop" if fields.get("stop") else "wait"}
+        begins, ends = _span(fields)
+        yield MaintenanceWindowRecord(name=name, uid=f"window-{name}", spec=spec, starts_at=begins, ends_at=ends)
+
+
+def _span(fields: Mapping[str, Any]) -> tuple[float, float]:
+    return seconds(fields.get("from", 0)), seconds(fields["until"])
 
 
 def add_node(
@@ -191,7 +225,7 @@ def job_of(fields: Mapping[str, Any], stage: Stage) -> JobRecord:
     if roles:
         spec["roles"] = roles
         spec["workers"] = sum(role["workers"] for role in roles)
-    return JobRecord(uid=f"job-{name}", namespace="default", name=name, spec=spec)
+    return JobRecord(uid=f"job-{name}", namespace="default", name=name, spec=spec, user=str(fields.get("user", "")))
 
 
 def _positive(job: str, what: str, value: object, least: int = 1) -> int:

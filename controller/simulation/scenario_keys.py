@@ -39,8 +39,11 @@ PART: Final = frozenset(
         "source",
         "trap",
         "spread",
+        "reservations",
+        "maintenance",
     ]
 )
+ASIDE: Final = frozenset(["nodes", "size", "kind", "level", "from", "until", "queues", "users", "stop"])
 SCENARIO: Final = PART | {"id", "parts"}
 JOB: Final = frozenset(
     [
@@ -78,6 +81,7 @@ JOB: Final = frozenset(
         "allow_remainder",
         "max_pods",
         "exclude",
+        "user",
     ]
 )
 ROLE: Final = frozenset(["role", "pods", "per_pod", "required"])

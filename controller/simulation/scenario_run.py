@@ -29,7 +29,7 @@ class Play:
         self.part = part
         self.stage: Stage = stage_of(part)
         recovery = seconds(part.get("recovery_timeout", "600s"))
-        self.world = World([*self.stage.nodes, *self.stage.queues], LEVELS, recovery=recovery)
+        self.world = World([*self.stage.nodes, *self.stage.queues, *self.stage.aside], LEVELS, recovery=recovery)
         self.world.tally = Tally()
         self.fence = seconds(part.get("fence_after", FENCE), 1.0) if "fence_after" in part else FENCE
         self.margin = seconds(part.get("fence_margin", MARGIN), 1.0) if "fence_margin" in part else MARGIN

@@ -256,10 +256,13 @@ class World:
             self._migrate(move)
         for growth in decided.growths:
             self._grow(growth)
+        for stop in decided.stops:
+            self._end(self._job_of(stop.job_uid).name, JobPhase.QUEUED, End.DRAINED)
         for turnover in decided.turnovers:
             self._turn_over(turnover)
         return bool(
             decided.turnovers
+            or decided.stops
             or decided.groups
             or decided.evictions
             or decided.migrations

@@ -1,5 +1,6 @@
 """Gangs that shrink, grow and move: each begins anew from its checkpoint, in a place that was bound before it stopped."""
 
+from controller.records import MaintenanceWindowRecord
 from muster.reasons import End
 from muster.states import JobPhase
 from tests.loop.world import World
@@ -197,3 +198,27 @@ def test_when_a_blocked_gang_starts_at_the_latest_is_recorded_and_forgotten(worl
         world.exit(worker, code=0)
     world.run(big)
     assert world.job(big).promise is None
+
+
+def test_a_window_that_stops_what_runs_begins_by_itself_and_ends_by_itself(world):
+    job = world.submit("train", workers=4, **{**ANYWHERE, **SAVING})
+    world.run(job)
+    began = world.clock.now()
+    window = MaintenanceWindowRecord(
+        name="kernel",
+        uid="window",
+        spec={"nodes": ["n0"], "running": "stop"},
+        starts_at=began + 5,
+        ends_at=began + 15,
+    )
+    world.store.transact(lambda w: w.put_policy(window))
+    while world.clock.now() < began + 4:
+        world.step()
+    assert world.job(job).phase is JobPhase.RUNNING
+    world.until(world.phase_is(job, JobPhase.QUEUED), seconds=0.5)
+    assert world.attempts(job)[0].reason is End.DRAINED
+    assert "kernel" in world.attempts(job)[0].message
+    world.step()
+    assert world.job(job).reason == "RESERVED_FOR_OTHER"
+    world.run(job, attempt=2)
+    assert began + 15 <= world.clock.now() < began + 20
