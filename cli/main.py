@@ -38,6 +38,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "fabric": ("cli.verbs.fabric:fabric", "Read what describes the fabric: Slurm, InfiniBand, labels, CSV."),
     "lab": ("cli.verbs.lab:lab", "Break the embedded cluster on purpose."),
     "diagnose": ("cli.verbs.diagnose:diagnose", "Tell from logs which rank failed, why, and what to do."),
+    "simulate": ("cli.verbs.simulate:simulate", "Run your own jobs on a cluster in thought, for capacity planning."),
     "replay": ("cli.verbs.replay:replay", "Make recorded decisions again, and tell whether they come out the same."),
     "version": ("cli.verbs.version:version", "Print the versions of client and server."),
 }
