@@ -1,18 +1,24 @@
 """Whether a job may be submitted as things stand: what the manifest alone cannot tell."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from controller.arrays import name_of
+from controller.dependencies import Newest, circle
 from controller.launch.render import unlaunchable
 from controller.records import JobRecord, PriorityClassRecord, QueueRecord
 from controller.scheduling.requests import request_of
 from muster.accelerators import canonical, suggest
+from muster.arrays import index_of, size_of
 from muster.priority import BUILTIN_CLASSES
 from muster.problems import FieldError, nearest
 
 if TYPE_CHECKING:
     from api.inventory import Ground
     from controller.scheduling.index import ClusterIndex
+
+
+LONGEST_NAME: Final = 63
 
 
 def findings(spec: dict[str, Any], queues: Iterable[QueueRecord], index: "ClusterIndex") -> list[FieldError]:
@@ -38,6 +44,29 @@ def class_errors(job: JobRecord, classes: Mapping[str, PriorityClassRecord]) -> 
         return []
     named = "; ".join(f"{what} {', '.join(names)}" for what, names in who.items() if names)
     return [FieldError(field, f"may be used only by {named}", "FORBIDDEN", name)]
+
+
+def order_errors(job: JobRecord, newest: Newest) -> list[FieldError]:
+    """A job that comes after itself, by whatever way; an array whose elements' names would be too long."""
+    errors = []
+    if way := circle(job, newest):
+        message = f"goes in a circle: {' -> '.join(way)} (each comes after the next)"
+        errors.append(FieldError("spec.after", message, "CIRCLE"))
+    if array := job.spec.get("array"):
+        longest = name_of(job.name, index_of(array, size_of(array) - 1))
+        if len(longest) > LONGEST_NAME:
+            message = f"too long for an array: its elements are called like {longest}"
+            errors.append(FieldError("metadata.name", message, found=job.name))
+    return errors
+
+
+def absent(job: JobRecord, newest: Newest) -> list[str]:
+    """Warnings of jobs that it comes after and nobody knows yet."""
+    return [
+        f"DEPENDENCY: spec.after[{place}]: there is no job {entry['job']} in namespace {job.namespace} yet"
+        for place, entry in enumerate(job.spec.get("after") or ())
+        if newest(entry["job"]) is None
+    ]
 
 
 def is_one_of(job: JobRecord, who: Mapping[str, Any]) -> bool:

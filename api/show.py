@@ -6,6 +6,7 @@ from typing import Any
 from api import node_wire, wire
 from api.forecasts import accuracy
 from api.views import AllocationView, AttemptView, EtaView, JobView, NodeView, QueueView
+from controller.arrays import is_array
 from controller.records import (
     AttemptRecord,
     CheckpointRecord,
@@ -38,7 +39,8 @@ def jobs(r: Reading, records: Iterable[JobRecord], etas: Mapping[str, EtaView] |
         attempt = attempts.get(one.attempt_uid or "")
         points = r.progress(attempt.uid, 1) if attempt and attempt.last_step is not None else []
         mine, eta = workers.get(one.attempt_uid or "", ()), (etas or {}).get(one.uid)
-        shown.append(wire.job(one, attempt, mine, points[-1] if points else None, eta))
+        elements = r.phases_of_elements(one.uid) if is_array(one) else None
+        shown.append(wire.job(one, attempt, mine, points[-1] if points else None, eta, elements))
     return shown
 
 

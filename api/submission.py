@@ -1,6 +1,7 @@
 """Submitting, applying and steering jobs: each one transaction that writes the job, an event and the change."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 from api import admission
 from api.inventory import Ground
 from api.problems import conflict, not_found
+from controller.arrays import is_array, names_of
+from controller.dependencies import Newest
 from controller.records import JobRecord, PriorityClassRecord, QueueRecord
 from controller.state import Actor, Reading, Writer, checkpoint_directory
 from muster.problems import FieldError, Problem
@@ -84,7 +87,7 @@ def create_all(w: Reading, asked: Sequence[Submission]) -> list[JobRecord | Prob
     made: list[JobRecord | Problem] = []
     for one in asked:
         try:
-            record = standing.admit(one)
+            record = standing.admit(w, one)
         except Problem as problem:
             made.append(problem)
             continue
@@ -119,6 +122,7 @@ class Standing:
     ) -> None:
         self._queues, self._names, self._owners = queues, names, owners
         self._classes = {one.name: one for one in classes}
+        self._admitted: dict[tuple[str, str], JobRecord] = {}
 
     @classmethod
     def of(cls, r: Reading, asked: Sequence[Submission]) -> "Standing":
@@ -133,7 +137,7 @@ class Standing:
         paths = {path for one in asked if (path := _directory(one.job)) is not None}
         return cls(r.queues(), r.policies(PriorityClassRecord), names, r.jobs_in_directories(paths))
 
-    def admit(self, asked: Submission) -> JobRecord:
+    def admit(self, r: Reading, asked: Submission) -> JobRecord:
         """Raises Problem 409 or 422."""
         namespace, name = asked.job.metadata.namespace, asked.job.metadata.name
         if (namespace, name) in self._names:
@@ -142,11 +146,15 @@ class Standing:
                 f"there is a live job {name} in namespace {namespace} ({phase}); names are free again after the end",
                 code="ALREADY_EXISTS",
             )
-        record = self.judge(record_of(asked), asked.ground)
+        record = ordered(r, self.judge(record_of(asked), asked.ground), partial(self._newest, r, namespace))
+        self._admitted[namespace, name] = record
         self._names[namespace, name] = str(record.phase)
         if (path := checkpoint_directory(record.spec)) is not None:
             self._owners[path] = record
         return record
+
+    def _newest(self, r: Reading, namespace: str, name: str) -> JobRecord | None:
+        return self._admitted.get((namespace, name)) or r.job_named(namespace, name)
 
     def judge(self, record: JobRecord, ground: Ground) -> JobRecord:
         """The record completed and with its warnings. Raises Problem 422 or 409."""
@@ -189,13 +197,30 @@ def apply(w: Reading, asked: Submission) -> Applied:
     fields = _fields(found, wanted, after, paths)
     if "suspend" in fields:
         fields["wished_at"] = asked.now
-    record = Standing.of(w, [asked]).judge(replace(found, **fields), asked.ground)
+    if "spec.after" in paths:
+        same = {entry["job"] for entry in found.spec.get("after") or () if entry in (after.get("after") or ())}
+        fields |= {"met": tuple(name for name in found.met if name in same), "unmet": None}
+    judged = Standing.of(w, [asked]).judge(replace(found, **fields), asked.ground)
+    record = ordered(w, judged, partial(w.job_named, found.namespace))
     if "spec.priorityClass" in paths:
         fields |= {"priority": record.priority, "preempts": record.preempts}
     if isinstance(w, Writer):
         record = w.patch_job(found.uid, **fields, warnings=record.warnings)
         _event(w, record, "Configured", f"changed by {asked.user}: {', '.join(paths)}")
     return Applied("configured", record)
+
+
+def ordered(r: Reading, record: JobRecord, newest: Newest) -> JobRecord:
+    """With warnings of what it comes after and does not exist yet. Raises Problem 422 where it comes after itself, 409
+    where the name of one of its elements is taken."""
+    errors = admission.order_errors(record, newest)
+    if errors:
+        raise Problem(422, "INVALID", "The manifest is not valid", errors=tuple(errors))
+    if is_array(record) and not record.made:
+        taken = sorted(r.live_names(record.namespace, names_of(record.name, record.spec["array"])))
+        if taken:
+            raise conflict(f"the name {taken[0]} of an element belongs to a live job already", code="ALREADY_EXISTS")
+    return replace(record, warnings=(*record.warnings, *admission.absent(record, newest)))
 
 
 def steer(w: Writer, namespace: str, name: str, wish: str, user: str, now: float) -> JobRecord:
@@ -248,6 +273,8 @@ def _same(found: JobRecord, job: Job) -> None:
 def _may_change(found: JobRecord, paths: list[str]) -> None:
     """Raises Problem 409 with one finding for each field that may not change now."""
     allowed = {When.LIVE, When.NEXT_ATTEMPT} if found.phase is JobPhase.SUSPENDED else {When.LIVE}
+    if is_array(found) and found.made:
+        allowed = {When.LIVE}
     errors = tuple(
         FieldError(path, _LATER[moment], "IMMUTABLE")
         for path in paths
@@ -286,6 +313,8 @@ def _resume(record: JobRecord) -> tuple[dict[str, Any], str]:
 
 def _restart(record: JobRecord) -> tuple[dict[str, Any], str]:
     _live(record, "restart")
+    if is_array(record):
+        raise conflict(f"job {record.name} is an array: restart its elements, e.g. {record.name}-0")
     if record.suspend:
         raise conflict(f"job {record.name} is suspended; resume it instead")
     if record.phase is JobPhase.SUSPENDED:

@@ -188,7 +188,31 @@ class CapacityView(TypedDict):
     items: list[LevelRoomView]
 
 
-class JobStatus(TypedDict):
+class DependencyView(TypedDict):
+    """`phase`: of that job while the condition is not met; empty where there is none of its name."""
+
+    job: str
+    condition: str
+    met: bool
+    phase: str
+
+
+class ElementsView(TypedDict):
+    """Elements of an array: of all, so many were made; those by phase."""
+
+    total: int
+    made: int
+    phases: dict[str, int]
+
+
+class JobOrder(TypedDict, total=False):
+    """Only of jobs that come after others, and of arrays."""
+
+    dependencies: list[DependencyView]
+    elements: ElementsView
+
+
+class JobStatus(JobOrder):
     phase: str
     reason: str
     message: str

@@ -17,6 +17,7 @@ from api.views import (
     EventView,
     ExitView,
     IncidentView,
+    JobOrder,
     JobView,
     ListMetadata,
     ListView,
@@ -51,6 +52,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.state import AuditEntry, OutboxItem
+from muster.arrays import size_of
 from muster.clock import iso
 from muster.protocol import Device, ProgressPoint, RankExit
 from muster.quantity import format_cpu, format_memory
@@ -74,9 +76,10 @@ def job(
     workers: Iterable[WorkerRecord] = (),
     progress: ProgressPoint | None = None,
     eta: EtaView | None = None,
+    elements: Mapping[JobPhase, int] | None = None,
 ) -> JobView:
     """`attempt` is the live one, `workers` are its, `progress` is the newest point that it reported, `eta` of a job
-    that waits."""
+    that waits, `elements` of an array by phase."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Job",
@@ -105,8 +108,29 @@ def job(
             "startedAt": iso(record.started_at),
             "finishedAt": iso(record.finished_at),
             "warnings": list(record.warnings) if record.phase is JobPhase.QUEUED else [],
+            **_order(record, elements),
         },
     }
+
+
+def _order(record: JobRecord, elements: Mapping[JobPhase, int] | None) -> JobOrder:
+    """What it comes after, and how far its elements are."""
+    order: JobOrder = {}
+    if entries := record.spec.get("after"):
+        phases = {one.job: one.phase for one in record.unmet or ()}
+        order["dependencies"] = [
+            {
+                "job": entry["job"],
+                "condition": entry.get("condition", "succeeded"),
+                "met": entry["job"] in record.met,
+                "phase": phases.get(entry["job"], ""),
+            }
+            for entry in entries
+        ]
+    if array := record.spec.get("array"):
+        found = {str(phase): count for phase, count in sorted((elements or {}).items())}
+        order["elements"] = {"total": size_of(array), "made": record.made, "phases": found}
+    return order
 
 
 def why(record: JobRecord, eta: EtaView | None) -> WhyView:

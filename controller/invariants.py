@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from controller.arrays import is_array
 from controller.lifecycle import deadline
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from controller.state.audit import LogSpan
@@ -105,6 +106,8 @@ def live_attempts_are_their_jobs(seen: Observed, now: float) -> Iterable[str]:
 
 def jobs_that_run_have_an_attempt(seen: Observed, now: float) -> Iterable[str]:
     for job in seen.jobs.values():
+        if is_array(job):
+            continue  # its elements have theirs
         attempt = seen.attempts.get(job.attempt_uid or "")
         if attempt is None and (job.attempt_uid is not None or job.phase in WITH_ATTEMPT):
             yield f"job {_job(job)} is {job.phase} with attempt {job.attempt_uid}, which is not live"
@@ -148,7 +151,7 @@ def no_wish_waits_for_ever(seen: Observed, now: float) -> Iterable[str]:
         if job.wished_at is None or now <= job.wished_at + SLACK or not (wish := _open_wish(job)):
             continue
         attempt = seen.attempts.get(job.attempt_uid or "")
-        if attempt is None or attempt.phase is not AttemptPhase.STOPPING:
+        if not is_array(job) and (attempt is None or attempt.phase is not AttemptPhase.STOPPING):
             yield f"job {_job(job)} is {job.phase}, {now - job.wished_at:.0f} s after its user asked to {wish} it"
 
 

@@ -15,6 +15,8 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from controller.acts.advance import write_advance
+from controller.acts.arrays import write_array
+from controller.acts.dependencies import has_news, write_dependencies
 from controller.acts.end import write_end
 from controller.acts.move import commit_growth, commit_migrations, commit_turnover
 from controller.acts.nodes import judge_nodes
@@ -25,6 +27,7 @@ from controller.acts.repair import DAY, quarantine, repair_nodes
 from controller.acts.repair_policy import RepairPolicy
 from controller.acts.start import PortMemory, commit_starts, write_new_ports
 from controller.acts.waits import settle_idle, write_waits
+from controller.arrays import is_array
 from controller.executors.base import Executor, Intent
 from controller.leases import LeaseWatch
 from controller.lifecycle import Next, advance, deadline
@@ -181,6 +184,10 @@ class Loop:
 
     def _advance_job(self, job: JobRecord, now: float) -> bool:
         """True when something was written. Decides on the picture, then again on the rows of the transaction."""
+        if job.spec.get("after") and self._depends(job, now):
+            return True
+        if is_array(job):
+            return self._write(partial(write_array, uid=job.uid, now=now, new_id=self._new_id))
         attempts = self._picture.attempts_of(job.uid)
         if not attempts:
             return (
@@ -192,6 +199,12 @@ class Loop:
             if advance(job, attempt, workers, now).next is not Next.STAY:
                 wrote |= self._write(partial(self._advance_attempt, attempt_uid=attempt.uid, now=now))
         return wrote
+
+    def _depends(self, job: JobRecord, now: float) -> bool:
+        """True when what it comes after has done something new."""
+        with self._store.read() as r:
+            news = has_news(r, job)
+        return news and self._write(partial(write_dependencies, uid=job.uid, now=now))
 
     def _settle(self, w: Writer, job_uid: str, now: float) -> bool:
         job = w.job(job_uid)

@@ -21,6 +21,7 @@ class Picture:
         self.nodes: dict[str, NodeRecord] = {}
         self.repairs: dict[str, RepairRecord] = {}
         self.touched: set[str] = set()
+        self._followers: dict[tuple[str, str], set[str]] = {}  # by what they come after
         for record in records:
             self._put(record)
 
@@ -64,6 +65,11 @@ class Picture:
         else:
             self.jobs[job.uid] = job
             self.touched.add(job.uid)
+            for entry in job.spec.get("after") or ():
+                self._followers.setdefault((job.namespace, entry["job"]), set()).add(job.uid)
+        if job.parent:
+            self.touched.add(job.parent)
+        self.touched |= self._followers.get((job.namespace, job.name), set())
 
     def _put_attempt(self, attempt: AttemptRecord) -> None:
         if attempt.phase is AttemptPhase.ENDED:

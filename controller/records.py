@@ -48,6 +48,14 @@ class Waited(Struct, frozen=True, kw_only=True, gc=False):
     since: float = 0.0
 
 
+class Unmet(Struct, frozen=True):
+    """A job of `after` whose condition is not true. `phase`: of the newest job of that name, empty where there is none."""
+
+    job: str
+    condition: str
+    phase: str = ""
+
+
 class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """`spec` is the validated manifest's spec in its wire form. `suspend` and `cancel` are the user's wishes;
     `phase` is where the loop has brought the job. `excluded` are nodes that a verdict ruled out for the next
@@ -88,6 +96,8 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Whether it may evict jobs of lower priority."""
     met: tuple[str, ...] = ()
     """Jobs of `after` whose condition has come true; it stays true."""
+    unmet: tuple[Unmet, ...] | None = None
+    """The others, as they were when it was last looked; None: not yet."""
     parent: str = ""
     """Uid of the array that it is an element of."""
     element: int | None = None

@@ -10,6 +10,7 @@ from api import bulk, show, submission, wire
 from api.acting import acting
 from api.idempotency import only_once
 from api.intake import Result
+from api.problems import conflict
 from api.replies import reply
 from api.requests import Document, OnlyOnce, body_of, page_after, page_token, selector
 from api.services import Asking, Here, Services
@@ -127,7 +128,12 @@ def delete(here: Here, asking: Asking, namespace: Namespace, name: Name) -> Resp
         found = submission.existing(w, namespace, name)
         if found.phase not in JOB_TERMINAL:
             return submission.steer(w, namespace, name, "cancel", asking.name, now), None
+        if found.parent and (array := w.job(found.parent)) is not None and array.phase not in JOB_TERMINAL:
+            raise conflict(f"job {name} is an element of {array.name}, which is live: it stays until that has ended")
         last = show.jobs(w, [found])[0]
+        for one in w.elements(found.uid):
+            w.put_receipt(receipt_of(w, one, here.clock.now()))
+            w.delete_job(one.uid)
         w.put_receipt(receipt_of(w, found, here.clock.now()))
         w.delete_job(found.uid)
         return found, last

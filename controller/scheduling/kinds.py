@@ -9,7 +9,14 @@ from controller.scheduling.types import GangRequest
 
 Turn = tuple[bool, int, bool, float, str, str, str]
 
-_NOBODY: dict[str, Any] = {"job_uid": "", "namespace": "", "name": "", "queued_at": 0.0, "preferred_level": None}
+_NOBODY: dict[str, Any] = {
+    "job_uid": "",
+    "namespace": "",
+    "name": "",
+    "scope": "",
+    "queued_at": 0.0,
+    "preferred_level": None,
+}
 _NOWHERE: dict[str, Any] = {"preferred": (), "limit": None, "after": (), "claim": None, "repair": False}
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from controller.records import JobRecord
+from controller.records import GANG, JobRecord, Unmet
 from controller.scheduling.kinds import Turn
 from controller.scheduling.types import DeviceRequest, GangRequest, Role, Segment
 from muster.accelerators import canonical
@@ -17,7 +17,7 @@ _WAITING: Final = frozenset({JobPhase.QUEUED, JobPhase.RECOVERING})
 
 def wants_to_start(job: JobRecord) -> bool:
     """Whether the job waits for a placement, as far as its own record says."""
-    return job.phase in _WAITING and not (job.suspend or job.cancel)
+    return job.phase in _WAITING and not (job.suspend or job.cancel or job.spec.get("array"))
 
 
 def same_wish(known: JobRecord | None, job: JobRecord) -> bool:
@@ -56,6 +56,7 @@ def request_of(job: JobRecord) -> GangRequest:
         job_uid=job.uid,
         namespace=job.namespace,
         name=job.name,
+        scope=GANG if job.element is None else f"element-{job.element}",
         queue=spec.get("queue", "default"),
         priority=_priority(spec) if job.priority is None else job.priority,
         preempts=job.preempts,
@@ -82,9 +83,16 @@ def request_of(job: JobRecord) -> GangRequest:
         saves=spec.get("checkpoint") is not None,
         live=spec.get("resizes") == "live",
         charge=spec.get("charge"),
-        after=tuple(entry["job"] for entry in spec.get("after") or ()),
+        after=_after(job),
         claim=job.claim,
     )
+
+
+def _after(job: JobRecord) -> tuple[Unmet, ...]:
+    if job.unmet is not None:
+        return job.unmet
+    entries = job.spec.get("after") or ()
+    return tuple(Unmet(one["job"], one.get("condition", "succeeded")) for one in entries if one["job"] not in job.met)
 
 
 def _priority(spec: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from controller.records import Claim
+from controller.records import Claim, Unmet
 from muster.reasons import Waiting
 
 
@@ -83,7 +83,7 @@ class GangRequest(Struct, frozen=True, kw_only=True, gc=False):
     live: bool = False
     """It gains and loses workers while it runs; any other elastic gang is restarted in its new size."""
     charge: int | None = None
-    after: tuple[str, ...] = ()
+    after: tuple[Unmet, ...] = ()
     claim: Claim | None = None
 
 

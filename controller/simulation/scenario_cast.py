@@ -218,7 +218,9 @@ def job_of(fields: Mapping[str, Any], stage: Stage) -> JobRecord:
         spec["timeLimit"] = f"{limit:g}s"
     if "depends_on" in fields:
         names = fields["depends_on"]
-        spec["after"] = [{"job": str(one)} for one in (names if isinstance(names, list) else [names])]
+        spec["after"] = [
+            {"job": str(one), "condition": "finished"} for one in (names if isinstance(names, list) else [names])
+        ]
     if "node_selector" in fields:
         spec["nodeSelector"] = _selector(fields["node_selector"], stage)
     roles = _roles(fields, stage)

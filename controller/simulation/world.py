@@ -13,6 +13,7 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.dependencies import look
 from controller.records import (
     AttemptRecord,
     Change,
@@ -77,6 +78,16 @@ class World:
             kind = type(fresh).__name__.removesuffix("Record")
             changes.append(Change(revision=fresh.revision, kind=kind, uid=fresh.uid, record=fresh))
         self.index = apply(self.index, changes)
+        ended = any(isinstance(record, JobRecord) and record.phase in JOB_TERMINAL for record in records)
+        self._look_at_dependencies({record.name for record in records if isinstance(record, JobRecord)}, ended)
+
+    def _look_at_dependencies(self, names: set[str], ended: bool) -> None:
+        """Of jobs that came, and of all that wait when one has ended."""
+        for job in list(self.jobs.values()):
+            if job.spec.get("after") and job.phase not in JOB_TERMINAL and (ended or job.name in names):
+                met, unmet = look(job, self.jobs.get)
+                if (job.met, job.unmet) != (met, unmet):
+                    self.put(replace(job, met=met, unmet=unmet))
 
     def job(self, name: str) -> JobRecord:
         return self.jobs[name]

@@ -173,6 +173,20 @@ class Jobs(Records):
         text = type_coerce(column, Text)
         return (position(text, "{" + member) > 0) | (position(text, "," + member) > 0)
 
+    def phases_of_elements(self, parent: str) -> dict[JobPhase, int]:
+        """How many elements of an array there are in each phase."""
+        jobs = tables.jobs
+        statement = select(jobs.c.phase, func.count()).where(jobs.c.parent == parent).group_by(jobs.c.phase)
+        return {phase: int(count) for phase, count in self._connection.execute(statement)}
+
+    def live_elements(self, parent: str) -> list[JobRecord]:
+        """The elements of an array that are not finished, by name."""
+        return self._all(JOB, ("name",), tables.LIVE_JOB, parent=parent)
+
+    def elements(self, parent: str) -> list[JobRecord]:
+        """All elements of an array, by name."""
+        return self._all(JOB, ("name",), parent=parent)
+
     def attempt(self, uid: str) -> AttemptRecord | None:
         return self._one(ATTEMPT, uid=uid)
 

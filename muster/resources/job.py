@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from muster.resources.meta import API_VERSION, Labels, Metadata, Model, Name
+from muster.resources.order import After, Array
 from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemption, Topology
 from muster.resources.program import Command, Environment
 from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
@@ -109,6 +110,10 @@ class JobSpec(Model):
     """Labels that every node of the gang must have."""
     nodes: Nodes | None = None
     preemption: Preemption | None = None
+    after: list[After] | None = Field(default=None, max_length=100)
+    """Jobs of this namespace that come first."""
+    array: Array | None = None
+    """Many jobs of this manifest, each with an index and values of its own."""
     roles: list[Role] | None = Field(default=None, min_length=1, max_length=16)
     """A gang of several shapes, instead of `workers` alike."""
     checkpoint: Checkpoint | None = None
@@ -145,6 +150,13 @@ class JobSpec(Model):
             most = min((kind.workers or self.workers for kind in self.accelerators), default=self.workers)
             if self.min_workers > most:
                 raise ValueError(f"minWorkers: {self.min_workers} is more than its {most} workers")
+        return self
+
+    @model_validator(mode="after")
+    def _after_each_once(self) -> Self:
+        names = [one.job for one in self.after or ()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"after: the job {twice[0]} stands twice")
         return self
 
     @model_validator(mode="after")

@@ -86,7 +86,7 @@ def test_what_is_not_said_has_its_default() -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
 def test_each_example_is_valid(path: Path) -> None:
-    assert isinstance(parse(yaml.safe_load(path.read_text())), Job)
+    assert all(isinstance(parse(document), Job) for document in yaml.safe_load_all(path.read_text()))
 
 
 @pytest.mark.parametrize(
