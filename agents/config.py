@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from agents.runtime.users import parse as parse_users
 from muster.quantity import parse_cpu, parse_memory
 
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
@@ -31,6 +32,7 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     kernel_log: str = "auto"
     expected_devices: int | None = None
     plugins: str = ""
+    users: dict[str, str] = {}
     log_level: str = "info"
 
     @property
@@ -55,6 +57,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
     memory = _quantity(env, "MUSTER_NODE_MEMORY", parse_memory, wrong)
     devices = _devices(env, wrong)
     health, kernel_log = env.get("MUSTER_HEALTH") or "auto", env.get("MUSTER_KERNEL_LOG") or "auto"
+    users: dict[str, str] = {}
+    try:
+        users = parse_users(env.get("MUSTER_USERS", ""))
+    except (ValueError, OSError) as error:
+        wrong.append(f"MUSTER_USERS: {error}")
     if health not in ("auto", "all", "off"):
         wrong.append(f"MUSTER_HEALTH: expected auto, all or off, found {health!r}")
     if kernel_log not in ("auto", "kmsg", "journal", "dmesg", "none") and "/" not in kernel_log:
@@ -79,6 +86,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
         kernel_log=kernel_log,
         expected_devices=int(expected) if expected else None,
         plugins=env.get("MUSTER_HEALTH_PLUGINS", "/etc/muster/health.d"),
+        users=users,
         log_level=env.get("MUSTER_LOG_LEVEL", "info"),
     )
 

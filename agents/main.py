@@ -20,6 +20,8 @@ from agents.config import AgentConfig, from_environment
 from agents.devices import host, inventory
 from agents.node import Node
 from agents.runtime.children import Children
+from agents.runtime.users import Users
+from agents.shims import cgroup
 from agents.sync import Sync
 from agents.talk.sessions import Sessions
 from muster.clock import SystemClock
@@ -50,7 +52,7 @@ def main() -> int:
         logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
         logging.getLogger("websockets").setLevel(logging.WARNING)
         have = inventory.take(config)
-        config.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        config.directory.mkdir(parents=True, exist_ok=True, mode=0o711 if config.users else 0o700)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"muster-agent: {error}\n")
         return 2
@@ -68,11 +70,18 @@ def main() -> int:
 
 
 async def _serve(config: AgentConfig, have: Inventory) -> int:
+    cgroup.settle()
     clock, children = SystemClock(), Children()
     children.start()
     try:
         node = Node(
-            config, have, host.boot_id(config.virtual_boot), clock=clock, children=children, environ=dict(os.environ)
+            config,
+            have,
+            host.boot_id(config.virtual_boot),
+            clock=clock,
+            children=children,
+            environ=dict(os.environ),
+            users=Users(config.users),
         )
     except (ValueError, OSError) as error:
         sys.stderr.write(f"muster-agent: {error}\n")

@@ -17,6 +17,7 @@ from agents.runtime import diary, prepare
 from agents.runtime.children import Children
 from agents.runtime.decide import Wanted
 from agents.runtime.folder import Folder, replace
+from agents.runtime.users import Users
 from agents.runtime.worker import Surroundings, Worker
 from muster.clock import Clock
 from muster.evidence import Evidence
@@ -60,9 +61,10 @@ class Node:
         clock: Clock,
         children: Children,
         environ: dict[str, str],
+        users: Users | None = None,
     ) -> None:
         self._config, self._inventory, self._boot_id, self._clock = config, inventory, boot_id, clock
-        self._children = children
+        self._children, self._users = children, users or Users({})
         self._attempts, self._state_path = config.directory / "attempts", config.directory / "state.json"
         state = _load(self._state_path)
         self._epochs, self._cluster = state.epochs, state.cluster
@@ -94,12 +96,15 @@ class Node:
                 server=config.server,
                 boot_id=boot_id,
                 environ=environ,
+                inventory=self.health.inventory,
+                users=self._users,
             ),
             clock=clock,
             children=children,
             lease_from=lambda: self._lease_from,
             leased=self._leased,
             changed=self._something_changed,
+            in_the_way=self._in_the_way,
         )
 
     def _something_changed(self) -> None:
@@ -107,9 +112,21 @@ class Node:
         if self.busy():
             self.started.set()
 
+    def _in_the_way(self, assignment: Assignment) -> str:
+        """A namespace that runs here and could not be told apart from this one; empty when there is none."""
+        others = (worker for uid, worker in self._workers.items() if uid != assignment.worker_uid)
+        return next(
+            (
+                other.assignment.namespace
+                for other in others
+                if other.occupies() and not self._users.apart(assignment.namespace, other.assignment.namespace)
+            ),
+            "",
+        )
+
     def adopt(self) -> None:
         """Take up the workers that an earlier agent has left in this folder."""
-        self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._attempts.mkdir(parents=True, exist_ok=True, mode=0o711)
         for path in sorted(self._attempts.iterdir()):
             assignment = Folder(path).load()
             if assignment is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.arrays import name_of
 from controller.dependencies import Newest, circle
 from controller.launch.render import unlaunchable
+from controller.launch.running import overridden
 from controller.records import JobRecord, PriorityClassRecord, QueueRecord
 from controller.scheduling.requests import request_of
 from muster.accelerators import canonical, suggest
@@ -84,7 +85,11 @@ def completed(spec: dict[str, Any], queue: QueueRecord | None) -> dict[str, Any]
 def warnings(job: JobRecord, ground: "Ground") -> tuple[str, ...]:
     """What its user should know although the job is accepted."""
     wait = ground.structural(request_of(job))
-    return (f"{wait.code}: {wait.message}",) if wait else ()
+    own = overridden(job.spec)
+    return (
+        *((f"{wait.code}: {wait.message}",) if wait else ()),
+        *((f"OVERRIDDEN: spec.env sets {', '.join(own)} itself; these values win over Muster's",) if own else ()),
+    )
 
 
 def _one_of(field: str, message: str, found: str, known: Iterable[str]) -> FieldError | None:

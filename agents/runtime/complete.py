@@ -45,6 +45,10 @@ class ProcessLaunch(Struct, frozen=True, kw_only=True):
     cwd: str
     stream: str
     rank: int | None
+    ulimits: dict[str, int] = {}
+    cpus: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
+    user: dict[str, object] | None = None
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
@@ -99,10 +103,17 @@ def rank_of(template: LaunchTemplate, process: int) -> int | None:
 
 
 def launch_file(
-    assignment: Assignment, processes: tuple[ProcessLaunch, ...], boot_id: str, deadline: float | None
+    assignment: Assignment,
+    processes: tuple[ProcessLaunch, ...],
+    boot_id: str,
+    deadline: float | None,
+    denied: tuple[str, ...] = (),
 ) -> Any:
-    """launch.json. `deadline` is on CLOCK_BOOTTIME."""
+    """launch.json. `deadline` is on CLOCK_BOOTTIME; `denied` are files of devices that are not the worker's."""
+    how = assignment.template.how
     return {
+        "limits": {"cpu": how.cpu, "memory": how.memory},
+        "denied": denied,
         "worker": assignment.worker_uid,
         "attempt": assignment.attempt,
         "epoch": assignment.epoch,

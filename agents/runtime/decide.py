@@ -9,6 +9,7 @@
 | not listed, stop  | no   | gone  | no   | CONCLUDE: it never ran and never will                          |
 | not listed, stop  | any  | there | no   | STOP                                                          |
 | prepare, run      | no   | gone  | no   | PREPARE, unless this revision was refused (a busy port)        |
+| prepare, run      | no   | new   | no   | NOTHING: it has not said yet of which template it is           |
 | prepare, run      | no   | older | no   | REPLACE the waiting shim: the template has changed             |
 | run               | no   | there | no   | GO                                                            |
 | anything else     |      |       |      | NOTHING                                                       |
@@ -63,6 +64,8 @@ def decide(wanted: Wanted, seen: Seen) -> Act:
         return Act.NOTHING
     if not seen.shim:
         return Act.NOTHING if seen.refused == wanted.revision else Act.PREPARE
+    if not history.revision:
+        return Act.NOTHING
     if history.revision < wanted.revision:
         return Act.REPLACE
     return Act.GO if wanted.desired == "run" else Act.NOTHING

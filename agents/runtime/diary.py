@@ -112,7 +112,8 @@ def _next(h: History, event: dict[str, Any]) -> History:
         case "log_error":
             return replace(h, log_error=event["why"])
         case "dead":
-            return replace(h, over=h.went or h.stopped != REPLACED, over_at=event["at"])
+            over = h.went or h.stopped != REPLACED
+            return replace(h, over=over, over_at=event["at"], revision=h.revision if over else 0)
         case "refused" | "vanished":
             problem = event.get("problem", "VANISHED")
             return replace(h, over=True, over_at=event["at"], problem=problem, message=event.get("message", ""))

@@ -38,7 +38,7 @@ class Folder:
         """Raises OSError."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         for folder in (self.work, self.logs, self.streams):
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True, mode=0o700)
 
     def exists(self) -> bool:
         return self.assignment.exists()

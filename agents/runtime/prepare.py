@@ -7,15 +7,21 @@ import errno
 import os
 import shutil
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from agents.runtime.complete import Site, complete, expand, inherited, launch_file, path_of
+from agents.runtime import binding
+from agents.runtime.complete import ProcessLaunch, Site, complete, expand, inherited, launch_file, path_of
 from agents.runtime.folder import Folder, replace
+from agents.runtime.isolation import denied
+from agents.runtime.users import User, Users
 from muster.launch import LaunchTemplate
-from muster.protocol import Assignment
+from muster.protocol import Assignment, Device, Inventory
+
+LOGIN = ("/bin/bash", "-l", "-c", 'exec "$@"', "muster")
+"""Reads the profile, then becomes the program."""
 
 
 class Refusal(Exception):
@@ -28,35 +34,99 @@ class Refusal(Exception):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """What preparing has to know of the node. `environ` is the agent's own environment."""
+    """What preparing has to know of the node. `environ` is the agent's own environment; `inventory` what it has now."""
 
     address: str
     interface: str
     server: str
     boot_id: str
     environ: dict[str, str]
+    inventory: Callable[[], Inventory]
+    users: Users
 
 
 def prepare(folder: Folder, assignment: Assignment, node: Node, deadline: float | None) -> None:
     """Leaves everything in place for the shim. `deadline` (CLOCK_BOOTTIME) is its first. Raises Refusal."""
     template = assignment.template
     try:
+        user = _user(assignment.namespace, node)
         folder.create()
-        base = inherited(node.environ) | {"MUSTER_SERVER": node.server}
+        base = inherited(node.environ) | {"MUSTER_SERVER": node.server} | (user.environment() if user else {})
+        base |= _near(assignment, node)
         site = _site(folder, template, node, base)
         workdir = _workdir(template.workdir, folder)
         _write_files(template, site, folder)
-        processes = complete(assignment, site, base, workdir)
+        processes = _placed(complete(assignment, site, base, workdir), assignment, node, user)
         for process in processes:
             find_program(process.argv[0], process.env.get("PATH", ""), workdir)
+        if user is not None:
+            _give(folder, user)
         if busy := busy_ports(template.listens):
             raise Refusal("PORT_BUSY", f"in use on this node: port {', '.join(map(str, busy))}", busy)
-        launch = launch_file(assignment, processes, node.boot_id, deadline)
+        foreign = denied(node.inventory().devices, assignment.devices)
+        launch = launch_file(assignment, processes, node.boot_id, deadline, foreign)
         replace(folder.launch, msgspec.json.encode(launch))
     except ValueError as error:
         raise Refusal("LAUNCH_FAILED", str(error)) from error
     except OSError as error:
         raise storage_refusal(error, "the worker's folder") from error
+
+
+def _user(namespace: str, node: Node) -> User | None:
+    """Raises Refusal."""
+    try:
+        return node.users.of(namespace)
+    except LookupError as error:
+        raise Refusal("PERMISSION", str(error.args[0])) from None
+
+
+def _devices(assignment: Assignment, node: Node) -> list[Device]:
+    return [device for device in node.inventory().devices if device.index in assignment.devices]
+
+
+def _near(assignment: Assignment, node: Node) -> dict[str, str]:
+    """What tells the collective library which ports to use; the manifest's own values win."""
+    if not assignment.template.how.bind:
+        return {}
+    return binding.variables(_devices(assignment, node), node.inventory().nics, node.interface)
+
+
+def _placed(
+    processes: tuple[ProcessLaunch, ...], assignment: Assignment, node: Node, user: User | None
+) -> tuple[ProcessLaunch, ...]:
+    """Each with its limits, its user, its shell, and near its devices."""
+    how = assignment.template.how
+    places = (
+        binding.places(
+            _devices(assignment, node),
+            len(processes),
+            assignment.cpu_milli,
+            binding.cpus_of_node,
+            os.sched_getaffinity(0),
+        )
+        if how.bind
+        else (binding.Place(),) * len(processes)
+    )
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            argv=LOGIN + one.argv if how.login_shell else one.argv,
+            ulimits=how.ulimits,
+            cpus=place.cpus,
+            nodes=place.nodes,
+            user=user.credentials() if user is not None else None,
+        )
+        for one, place in zip(processes, places, strict=True)
+    )
+
+
+def _give(folder: Folder, user: User) -> None:
+    """The worker's own folders and its report file; what else is there stays the agent's. Raises OSError."""
+    folder.path.chmod(0o711)
+    folder.report.touch(mode=0o600)
+    user.own(folder.work, folder.logs, folder.report)
+    for at, folders, files in os.walk(folder.work):
+        user.own(*(Path(at, name) for name in (*folders, *files)))
 
 
 def storage_refusal(error: OSError, what: str) -> Refusal:

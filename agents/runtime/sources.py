@@ -82,15 +82,16 @@ class Rotated:
 
 
 class Plain:
-    """One file that only grows; when it has become shorter it is read again from its start."""
+    """One file that only grows; when it has become shorter it is read again from its start. It lies in a folder of the
+    worker's user, so with `owner` (a uid) only a file of that user is read, whatever a link makes of its name."""
 
-    def __init__(self, path: Path, stream: str) -> None:
-        self._path, self.stream = path, stream
+    def __init__(self, path: Path, stream: str, owner: int | None = None) -> None:
+        self._path, self.stream, self._owner = path, stream, owner
 
     def read(self, position: int, limit: int) -> Piece:
         if position > _size(self._path):
             position = 0
-        data = _read(self._path, position, limit)
+        data = _read(self._path, position, limit, self._owner)
         return Piece(data, position + len(data))
 
     def end(self) -> int:
@@ -113,6 +114,7 @@ def discover(streams: Path, logs: Path, pattern: str | None, first_rank: int) ->
     """All sources by global rank (None: the worker's own), each under a name that stays the same. Below `logs`,
     `pattern` finds the files of ranks: groups `rank` (local) and `stream`."""
     found: dict[int | None, dict[str, Source]] = {}
+    owner = _owner(logs)
     for name in sorted({match[1] for path in _names(streams) if (match := SEGMENT.fullmatch(path))}):
         rank = None if name == "worker" else int(name.removeprefix("rank-"))
         found.setdefault(rank, {})[name] = Rotated(streams, name)
@@ -120,8 +122,17 @@ def discover(streams: Path, logs: Path, pattern: str | None, first_rank: int) ->
         if match := re.search(pattern or "", path):
             groups = match.groupdict()
             rank = first_rank + int(groups["rank"]) if (groups.get("rank") or "").isdigit() else None
-            found.setdefault(rank, {})[f"logs/{path}"] = Plain(logs / path, groups.get("stream") or "output")
+            found.setdefault(rank, {})[f"logs/{path}"] = Plain(logs / path, groups.get("stream") or "output", owner)
     return found
+
+
+def _owner(folder: Path) -> int | None:
+    """None when it is our own."""
+    try:
+        uid = folder.stat().st_uid
+    except OSError:
+        return None
+    return None if uid == os.geteuid() else uid
 
 
 def _names(folder: Path) -> list[str]:
@@ -129,9 +140,11 @@ def _names(folder: Path) -> list[str]:
     return [os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names]
 
 
-def _read(path: Path, offset: int, limit: int) -> bytes:
+def _read(path: Path, offset: int, limit: int, owner: int | None = None) -> bytes:
     try:
         with open(path, "rb") as file:
+            if owner is not None and os.fstat(file.fileno()).st_uid != owner:
+                return b""
             file.seek(offset)
             return file.read(limit)
     except OSError:

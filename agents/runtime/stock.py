@@ -1,4 +1,4 @@
-"""Take stock of a checkpoint directory: `python -I -S stock.py DIRECTORY FORMAT [--prepare]`.
+"""Take stock of a checkpoint directory: `python -I -S stock.py DIRECTORY FORMAT [--prepare] [--as=UID:GID:GROUPS]`.
 
 A process of its own, standard library only, since a mount may hang and a directory is only as trustworthy as
 the job that writes it: metadata is read opcode by opcode, never unpickled. Prints one JSON object:
@@ -180,8 +180,19 @@ def prepare(directory: str) -> None:
     os.unlink(probe)
 
 
+def become(text: str) -> None:
+    """UID:GID:GROUP,GROUP: whose directory it is looks into it. Raises OSError."""
+    uid, gid, groups = text.split(":")
+    os.setgroups([int(group) for group in groups.split(",") if group])
+    os.setgid(int(gid))
+    os.setuid(int(uid))
+
+
 def main() -> int:
     directory, format_ = sys.argv[1:3]
+    for word in sys.argv[3:]:
+        if word.startswith("--as="):
+            become(word[5:])
     try:
         if "--prepare" in sys.argv[3:]:
             prepare(directory)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from agents.runtime.children import Children
+from agents.runtime.users import User
 from muster.protocol import CheckpointItem
 
 SCRIPT = Path(__file__).with_name("stock.py")
@@ -38,10 +39,32 @@ class Stock(Struct, frozen=True):
     errno: int = 0
 
 
+def _as(user: User | None) -> tuple[str, ...]:
+    if user is None:
+        return ()
+    return (f"--as={user.uid}:{user.gid}:{','.join(map(str, user.groups))}",)
+
+
 async def take_stock(
-    children: Children, directory: Path, format_: str, *, prepare: bool = False, timeout: float = TIMEOUT
+    children: Children,
+    directory: Path,
+    format_: str,
+    *,
+    prepare: bool = False,
+    timeout: float = TIMEOUT,
+    user: User | None = None,
 ) -> Stock:
-    argv = (sys.executable, "-I", "-S", str(SCRIPT), str(directory), format_, *(("--prepare",) if prepare else ()))
+    """As `user`, whose directory it is."""
+    argv = (
+        sys.executable,
+        "-I",
+        "-S",
+        str(SCRIPT),
+        str(directory),
+        format_,
+        *(("--prepare",) if prepare else ()),
+        *_as(user),
+    )
     try:
         answer = msgspec.json.decode(await children.output(argv, timeout=timeout), type=_Answer)
     except TimeoutError:

@@ -18,6 +18,7 @@ from agents.runtime.prepare import Refusal
 from agents.runtime.reportfile import MAX_READ, ReportReader
 from agents.runtime.sources import Source as LogSource
 from agents.runtime.stocktaking import Stock, take_stock
+from agents.runtime.users import User
 from muster.clock import Clock
 from muster.evidence import Evidence, Source
 from muster.protocol import Assignment, CheckpointItem, LogChunk, ProgressPoint
@@ -59,9 +60,10 @@ class Telling:
         children: Children,
         clock: Clock,
         on_news: Callable[[], None],
+        user: Callable[[], User | None],
     ) -> None:
         self._folder, self.assignment, self._node = folder, assignment, node
-        self._children, self._clock, self._on_news = children, clock, on_news
+        self._children, self._clock, self._on_news, self._user = children, clock, on_news, user
         self.concluded = folder.acked.exists()
         self.version = 1
         self.acked = 1 if self.concluded else 0
@@ -117,7 +119,9 @@ class Telling:
         directory = self._checkpoints()
         if directory is None:
             return
-        stock = await take_stock(self._children, directory, self.assignment.checkpoint_format, prepare=True)
+        stock = await take_stock(
+            self._children, directory, self.assignment.checkpoint_format, prepare=True, user=self._user()
+        )
         if stock.items is None:
             code = "DISK_FULL" if stock.errno in (errno.ENOSPC, errno.EDQUOT) else "CHECKPOINT_DIR"
             raise Refusal(code, stock.error)
@@ -189,7 +193,9 @@ class Telling:
     async def _take_stock(self) -> None:
         directory = self._checkpoints()
         if directory is not None:
-            self._took(await take_stock(self._children, directory, self.assignment.checkpoint_format))
+            self._took(
+                await take_stock(self._children, directory, self.assignment.checkpoint_format, user=self._user())
+            )
 
     def _took(self, stock: Stock) -> None:
         if stock.items is not None:
@@ -204,7 +210,12 @@ class Telling:
         self._on_news()
 
     def _checkpoints(self) -> Path | None:
+        """None also when the worker's namespace has no user here any more: nobody else may look."""
         directory = self.assignment.checkpoint_directory
+        try:
+            self._user()
+        except LookupError:
+            return None
         return self._folder.work / directory if directory else None
 
     def _seen(

@@ -21,6 +21,7 @@ from agents.runtime.folder import Folder
 from agents.runtime.link import ShimLink
 from agents.runtime.telling import Telling
 from agents.runtime.threads import in_thread
+from agents.runtime.users import User
 from agents.shims.cgroup import Groups
 from agents.shims.processes import descendants
 from muster.clock import Clock
@@ -31,6 +32,8 @@ log = logging.getLogger("muster.agent")
 
 SHIM = Path(__file__).parent.parent / "shim.py"
 PREPARE_TIMEOUT = 30.0
+WAIT = 0.5
+"""Seconds between looks whether another namespace has left."""
 SHIM_START_TIMEOUT = 30.0
 UNSHIPPED_PATIENCE = 600.0
 """Seconds that logs of a worker nobody lists any more wait for a log store that does not take them."""
@@ -48,6 +51,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     lease_from: Callable[[], float]
     leased: asyncio.Event
     changed: Callable[[], None]
+    in_the_way: Callable[[Assignment], str]
 
 
 class Worker:
@@ -64,7 +68,8 @@ class Worker:
         self._refused: tuple[int, prepare.Refusal] | None = None
         self._unlisted_at: float | None = None
         self._told_to_stop: Wanted | None = None
-        self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news)
+        self._waits = ""
+        self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news, self._user)
         self.report = self._describe(around.clock.now())
 
     # -- what others tell it -------------------------------------------------------------------------
@@ -95,6 +100,14 @@ class Worker:
     def renewed(self) -> None:
         """The lease has moved: so does the deadline at which the shim kills."""
         self._link.send(do="deadline", at=self._deadline())
+
+    def _user(self) -> User | None:
+        """Raises LookupError."""
+        return self._around.node.users.of(self.assignment.namespace)
+
+    def occupies(self) -> bool:
+        """Whether something of it runs, or is about to."""
+        return not self.history.over and (self.history.shim_pid is not None or self._link.connected)
 
     # -- sessions ------------------------------------------------------------------------------------
 
@@ -144,7 +157,7 @@ class Worker:
         if self.history.over and not self.telling.concluded:
             await self.telling.conclude(self.history)
             self._say()
-        return act in (Act.PREPARE, Act.SWEEP, Act.CONCLUDE)
+        return act in (Act.PREPARE, Act.SWEEP, Act.CONCLUDE) and not self._waits
 
     async def _look(self) -> bool:
         """Read the diary; reach the shim. True when there is one. Gone is only what has let go of its lock, and the
@@ -169,8 +182,14 @@ class Worker:
         return self._unlisted_at is not None and self._around.clock.boottime() > self._unlisted_at + UNSHIPPED_PATIENCE
 
     async def _act(self, act: Act) -> None:
+        self._waits = ""
         if act is Act.PREPARE:
-            await self._prepare()
+            other = self._around.in_the_way(self.assignment)
+            self._waits = f"waits until namespace {other}, which runs as the same Unix user, has left" if other else ""
+            if other:
+                asyncio.get_running_loop().call_later(WAIT, self.wake)
+            else:
+                await self._prepare()
         elif act is Act.GO:
             self._link.send(do="go")
         elif act is Act.REPLACE:
@@ -287,7 +306,7 @@ class Worker:
             at=since,
             revision=h.revision or self.assignment.revision,
             exits=h.exits,
-            message=h.message or (f"output is being lost: {h.log_error}" if h.log_error else ""),
+            message=h.message or self._waits or (f"output is being lost: {h.log_error}" if h.log_error else ""),
             problem=h.problem,
         )
         if h.over:

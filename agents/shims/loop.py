@@ -14,6 +14,7 @@ import sys
 import time
 from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket  # the C class alone
 
+from agents.shims import access
 from agents.shims.cgroup import Groups
 from agents.shims.diary import Diary, boottime
 from agents.shims.processes import Process, descendants, start_time
@@ -193,7 +194,7 @@ class Shim:
         if self._deadline is not None and boottime() >= self._deadline:
             return
         self._started = True
-        self._diary.append("go")
+        self._diary.append("go", **self._enforce())
         self._diary.wait()
         streams: dict[str, Stream] = {}
         for index, spec in enumerate(self._launch["processes"]):
@@ -209,6 +210,15 @@ class Shim:
             self._diary.append(
                 "started", process=process.index, rank=process.spec["rank"], pid=process.pid, start=start
             )
+
+    def _enforce(self) -> dict[str, list[str]]:
+        """What of the limits cannot be enforced here, for whoever reads the diary."""
+        limits = self._launch.get("limits") or {}
+        failed = self._groups.limit(limits.get("cpu", 0), limits.get("memory", 0))
+        denied = [found for path in self._launch.get("denied") or () if (found := access.numbers(path))]
+        if not access.deny(self._groups.by_kind, denied):
+            failed.append("devices")
+        return {"unenforced": failed} if failed else {}
 
     def _pump(self, fd: int) -> None:
         try:

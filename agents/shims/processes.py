@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
-import signal
 import time
+
+from agents.shims.spawn import become
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
     from agents.shims.cgroup import Groups
     from agents.shims.streams import Stream
 
-PR_SET_PDEATHSIG, F_SETPIPE_SZ, TIOCSCTTY = 1, 1031, 0x540E
-_prctl = ctypes.CDLL(None, use_errno=True).prctl
+F_SETPIPE_SZ = 1031
 
 
 class Process:
@@ -57,31 +55,6 @@ class Process:
         if errno:
             self.exit["errno"] = int(errno)
         return self.exit
-
-
-def become(
-    shim: int, groups: Groups, streams: Sequence[int], spec: dict[str, Any], fail: int, tty: bool = False
-) -> NoReturn:
-    """In a child between fork and exec: leave the shim and be what `spec` says (argv, env, cwd). `streams` are for
-    stdin, stdout and stderr. What fails is an errno in the pipe `fail`."""
-    try:
-        os.setsid()
-        groups.enter()
-        _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != shim:
-            os._exit(125)
-        for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, signal.SIG_DFL)
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        if tty:
-            fcntl.ioctl(0, TIOCSCTTY, 0)
-        os.chdir(spec["cwd"])
-        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
-    except OSError as error:
-        os.write(fail, b"%d" % (error.errno or 0))
-    finally:
-        os._exit(127)
 
 
 def descendants(root: int) -> set[int]:

@@ -13,7 +13,7 @@ import select
 import signal
 
 from agents.shims.diary import boottime
-from agents.shims.processes import become
+from agents.shims.spawn import become
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

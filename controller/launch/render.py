@@ -10,6 +10,7 @@ from controller.launch import command, torchrun
 from controller.launch.environment import environment
 from controller.launch.program import literal
 from controller.launch.roles import roles_of, spec_of
+from controller.launch.running import running
 from controller.launch.types import Commands, Gang, LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord
 from muster.launch import LaunchTemplate, LogPattern
@@ -87,5 +88,6 @@ def _template(framework: Framework, gang: Gang, worker: int) -> LaunchTemplate:
         listens=placed.ports,
         log_pattern=LogPattern(started.log_regex) if started.log_regex else None,
         resume=gang.attempt.resume.path if gang.attempt.resume else "",
+        running=running(spec),
         progress_regex=(spec.get("progress") or {}).get("regex"),
     )

@@ -14,6 +14,7 @@ from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemptio
 from muster.resources.program import Command, Environment
 from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
 from muster.resources.roles import Role
+from muster.resources.running import Limits, Mount, Ulimits, check_image
 
 FRAMEWORKS = ("command", "torchrun")
 
@@ -104,6 +105,19 @@ class JobSpec(Model):
     command: Command | None = None
     script: str | None = None
     env: Environment = Field(default_factory=dict)
+    limits: Limits | None = None
+    ulimits: Ulimits
+    """Per process, as `ulimit` and limits.conf name them; memlock is unlimited and nofile as high as it goes anyway."""
+    binding: Literal["auto", "none"] = "auto"
+    """`auto` keeps ranks on the cores and the memory next to their devices."""
+    login_shell: bool = False
+    """Run the program by `bash -l`, so that `module load` works."""
+    image: str | None = None
+    """The container image that the program runs in; the node's own files when unset."""
+    image_pull: Literal["missing", "always", "never"] = "missing"
+    mounts: list[Mount] = Field(default_factory=list, max_length=64)
+    shm_size: Memory | None = None
+    """Shared memory of the container; the node's whole when unset."""
     time_limit: Duration | None = None
     topology: Topology = Field(default_factory=Topology)
     node_selector: Labels | None = None
@@ -131,6 +145,15 @@ class JobSpec(Model):
         sizes = [role.get("workers", 1) if isinstance(role, dict) else 1 for role in data["roles"]]
         whole = sum(size for size in sizes if isinstance(size, int))
         return data if not 1 <= whole <= MAX_WORKERS else {**data, "workers": whole}
+
+    _image = field_validator("image")(check_image)
+
+    @model_validator(mode="after")
+    def _needs_an_image(self) -> Self:
+        for word, given in (("mounts", bool(self.mounts)), ("shmSize", self.shm_size is not None)):
+            if given and self.image is None:
+                raise ValueError(f"{word} needs an image")
+        return self
 
     @model_validator(mode="after")
     def _one_program(self) -> Self:
