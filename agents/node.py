@@ -377,6 +377,7 @@ class Node:
 
     async def close(self) -> None:
         """The agent ends; its shims and their ranks go on."""
+        self.health.close()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

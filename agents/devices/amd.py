@@ -1,23 +1,11 @@
 """AMD: what `amd-smi` and `rocm-smi` print is told apart by what it looks like."""
 
 import re
-from typing import Final
 
-from agents.devices import amd_kernel, amd_topology, rocm, table
-from agents.devices.vendor import Question, Vendor
+from agents.devices import amd_topology, rocm, table
 from muster.inspection import FoundDevice, Inspection
 
 VENDOR = "amd"
-LIVE: Final = Vendor(
-    name=VENDOR,
-    questions=(
-        Question("rocm", ("amd-smi", "static", "--json"), (("rocm-smi", "-a", "--json"),)),
-        Question("rocm", ("amd-smi", "metric", "--ecc", "--json")),
-        Question("rocm", ("rocm-smi", "--showtopo"), (("amd-smi", "topology"),)),
-    ),
-    kernel=amd_kernel.read_kernel,
-    reset=("amd-smi", "reset", "--gpureset", "--gpu"),
-)
 
 
 def read(text: str) -> Inspection:

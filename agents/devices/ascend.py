@@ -1,39 +1,11 @@
 """Ascend: what `npu-smi`, `hccn_tool` and the topology matrix print is told apart by what it looks like."""
 
 import re
-import shutil
-from typing import Final
 
 from agents.devices import hccn, matrix, npu_smi
-from agents.devices.vendor import Question, Vendor
 from muster.inspection import Inspection
 
 VENDOR = "ascend"
-_PORT: Final = ("ip", "link", "net_health", "link_stat", "optical", "stat")
-_HCCN: Final = "/usr/local/Ascend/driver/tools/hccn_tool"
-
-
-def _ports(found: Inspection) -> tuple[Question, ...]:
-    """The RoCE port of each device."""
-    tool = shutil.which("hccn_tool") or _HCCN
-    return tuple(
-        Question("ascend_hccn", (tool, "-i", str(device.index), f"-{topic}", "-g"))
-        for device in found.devices
-        for topic in _PORT
-    )
-
-
-LIVE: Final = Vendor(
-    name=VENDOR,
-    questions=(
-        Question("ascend_npu_smi", ("npu-smi", "info")),
-        Question("ascend_topo", ("npu-smi", "info", "-t", "topo")),
-    ),
-    more=_ports,
-    node=r"/dev/davinci(\d+)",
-    reset=("npu-smi", "set", "-t", "reset", "-m", "1"),
-    reset_by="card",
-)
 
 
 def read(text: str) -> Inspection:

@@ -1,14 +1,11 @@
 """Cambricon: the table of `cnmon`, version 4 (no PCI address) and 5."""
 
 import re
-from typing import Final
 
 from agents.devices import table
-from agents.devices.vendor import Question, Vendor
 from muster.inspection import Inspection
 
 VENDOR = "cambricon"
-LIVE: Final = Vendor(name=VENDOR, questions=(Question("cambricon", ("cnmon",)),), node=r"/dev/cambricon_dev(\d+)")
 
 
 def read(text: str) -> Inspection:

@@ -1,14 +1,11 @@
 """Gaudi: the table of `hl-smi`."""
 
 import re
-from typing import Final
 
 from agents.devices import table
-from agents.devices.vendor import Question, Vendor
 from muster.inspection import Inspection
 
 VENDOR = "gaudi"
-LIVE: Final = Vendor(name=VENDOR, questions=(Question("gaudi", ("hl-smi",)),), node=r"/dev/accel/accel(\d+)")
 
 
 def read(text: str) -> Inspection:

@@ -1,13 +1,9 @@
 """Hygon: `hy-smi`, and the `rocm-smi` of its toolkit, which counts memory in MiB."""
 
-from typing import Final
-
 from agents.devices import rocm
-from agents.devices.vendor import Question, Vendor
 from muster.inspection import Inspection
 
 VENDOR = "hygon"
-LIVE: Final = Vendor(name=VENDOR, questions=(Question("hygon", ("hy-smi",)),), reset=("hy-smi", "--gpureset", "-d"))
 
 
 def read(text: str) -> Inspection:

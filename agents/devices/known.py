@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 
 from agents.devices.sysfs import pci_key
-from muster.accelerators import canonical
 from muster.inspection import FoundDevice, Inspection
 
 UNKNOWN: Final = "unknown"
@@ -93,4 +92,6 @@ def _number(device: FoundDevice, name: str, before: int | None) -> int | None:
 
 def type_of(model: str) -> str:
     """The catalogue's name; `unknown` for a model that is not in it: never guessed."""
+    from muster.accelerators import canonical  # the catalogue is read only where there is a device
+
     return canonical(model) or UNKNOWN

@@ -1,14 +1,11 @@
 """MetaX: `mx-smi` as a table and `mx-smi -L`."""
 
 import re
-from typing import Final
 
 from agents.devices import table
-from agents.devices.vendor import Question, Vendor
 from muster.inspection import Inspection
 
 VENDOR = "metax"
-LIVE: Final = Vendor(name=VENDOR, questions=(Question("metax", ("mx-smi",)),))
 _LISTED = re.compile(r"GPU#(\d+)\s+(\S+)\s+([0-9A-Fa-f:]+\.\d)\s+(Available|Not Available)\s*(?:\((.*)\))?\s*$")
 
 

@@ -1,14 +1,11 @@
 """Moore Threads: the table of `mthreads-gmi`, three lines a device, without outer borders."""
 
 import re
-from typing import Final
 
 from agents.devices import table
-from agents.devices.vendor import Question, Vendor
 from muster.inspection import FoundDevice, Inspection
 
 VENDOR = "mthreads"
-LIVE: Final = Vendor(name=VENDOR, questions=(Question("mthreads", ("mthreads-gmi",)),), node=r"/dev/mtgpu\.(\d+)")
 
 
 def read(text: str) -> Inspection:

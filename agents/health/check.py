@@ -6,13 +6,13 @@ value) it keeps in the `memory` it is given: plain JSON values, since checks run
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from agents.devices.known import Known
 from muster.conditions import Condition, Remedy, Severity
-from muster.inspection import Inspection
+from muster.inspection import FoundNic, Inspection
 
 Memory = dict[str, Any]
 
@@ -55,7 +55,7 @@ class Request(msgspec.Struct, kw_only=True):
     """What a process that looks at the machine is asked. `timeout`: seconds for each tool."""
 
     checks: tuple[str, ...] = ()
-    look: bool = True
+    look: Literal["all", "ports", "none"] = "all"
     timeout: float = 10.0
     now: float = 0.0
     known: tuple[Known, ...] = ()
@@ -67,9 +67,11 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One line of the answer: what is seen, with all devices that are known now; or what a check gave."""
+    """One line of the answer: what is seen, with all devices that are known now; the ports alone; or what a check
+    gave."""
 
     seen: Inspection | None = None
+    ports: list[FoundNic] | None = None
     known: tuple[Known, ...] = ()
     outcome: Outcome | None = None
 

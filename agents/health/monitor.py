@@ -7,16 +7,13 @@ workers that have the device. Nothing here blocks the agent: checks run in a pro
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-import agents
 from agents.config import AgentConfig
 from agents.devices import inventory, virtual
 from agents.health import judging, kernel_watch
@@ -24,6 +21,7 @@ from agents.health.book import Book
 from agents.health.check import Answer, Outcome, Request, Scene, wrong
 from agents.health.checks.registry import BY_NAME, CHECKS
 from agents.health.kernel_log import KernelLog
+from agents.health.prober import Prober, command
 from agents.health.state import Remembered, load, save
 from agents.health.tasks import Tasks
 from agents.runtime.children import Children
@@ -81,6 +79,7 @@ class Monitor:
         )
         self._book = Book(self._kept.latched)
         self._kernel = KernelLog()
+        self._prober = Prober(config.directory, children)
         self._virtual = bool(config.virtual_devices)
         self._given = have if self._virtual else replace(have, devices=before.devices, nics=before.nics)
         self._found: Inspection | None = None
@@ -152,6 +151,9 @@ class Monitor:
         before, that is said until the next look."""
         if not self._virtual and self._config.health != "off" and not self._kept.devices:
             await self._probe([])
+
+    def close(self) -> None:
+        self._prober.close()
 
     async def _for_ever(self, job: Callable[[], Any]) -> None:
         while True:
@@ -282,10 +284,9 @@ class Monitor:
             self._take_outcome(Outcome(check=name, conditions=tuple(conditions), memory=memory))
 
     async def _probe(self, names: list[str]) -> None:
-        look = not self._virtual and (not names or any(BY_NAME[name].virtual for name in names))
         request = Request(
             checks=tuple(names),
-            look=look,
+            look=self._how_to_look(names),
             now=self._clock.now(),
             known=self._kept.known,
             expected=self._config.expected_devices,
@@ -294,19 +295,25 @@ class Monitor:
             plugins=self._config.plugins,
             memory={name: self._kept.memory.get(name, {}) for name in names},
         )
-        path = self._config.directory / "health-request.json"
         try:
-            path.write_bytes(msgspec.json.encode(request))
-            answer = await self._children.output(probe_command(path), timeout=PATIENCE)
+            answer = await self._prober.ask(request, PATIENCE)
         except (OSError, TimeoutError) as error:
-            what = "hangs and was left behind" if isinstance(error, TimeoutError) else f"cannot be run: {error}"
+            what = "hangs and was left behind" if isinstance(error, TimeoutError) else f"cannot be done: {error}"
             trouble = wrong("CheckFailed", "ChecksHang", f"looking at the machine {what}")
             self._book.found("probe", [trouble], self._clock.now())
             return
         self._book.found("probe", [], self._clock.now())
-        for line in answer.splitlines():
+        for line in answer:
             self._take_answer(line)
         self._save()
+
+    def _how_to_look(self, names: list[str]) -> Literal["all", "ports", "none"]:
+        """Devices are asked with their tools, which costs something; ports are only read."""
+        if self._virtual:
+            return "none"
+        if not names or any(name.startswith("device-") for name in names):
+            return "all"
+        return "ports" if "rdma-ports" in names else "none"
 
     def _take_answer(self, line: bytes) -> None:
         try:
@@ -316,6 +323,12 @@ class Monitor:
             return
         if answer.seen is not None:
             self._found, self._kept.known = answer.seen, inventory.trimmed(answer.known, self._config.expected_devices)
+        if answer.ports is not None and self._found is not None:
+            rails = {nic.name: nic.rail for nic in self._found.nics}
+            told = {nic.name for nic in answer.ports}
+            for nic in answer.ports:
+                nic.rail = rails.get(nic.name)
+            self._found.nics = answer.ports + [nic for nic in self._found.nics if nic.name not in told]
         if answer.outcome is not None:
             self._take_outcome(answer.outcome)
 
@@ -355,7 +368,7 @@ class Monitor:
             request = self._config.directory / "reset-request.json"
             names = [one for one in self._kept.known if one.index in devices]
             request.write_bytes(msgspec.json.encode(names))
-            answer = await self._children.output(reset_command(request), timeout=300.0)
+            answer = await self._children.output(command("resetting", "main(sys.argv[1])", request), timeout=300.0)
             if answer.strip() != b"ok":
                 return answer.decode(errors="replace").strip()[:500] or "the reset said nothing"
         self._book.forget(devices)
@@ -392,17 +405,3 @@ class Monitor:
 def _outlines(conditions: tuple[Condition, ...]) -> list[object]:
     """What is worth a word to the controller: not that it is still so, and a count only by its magnitude."""
     return [(one.key, one.severity, one.message, one.count.bit_length()) for one in conditions]
-
-
-def probe_command(request: Path) -> tuple[str, ...]:
-    return _python("from agents.health.probe import main; main(sys.argv[1])", request)
-
-
-def reset_command(request: Path) -> tuple[str, ...]:
-    return _python("from agents.devices.resetting import main; main(sys.argv[1])", request)
-
-
-def _python(code: str, *words: Path) -> tuple[str, ...]:
-    """An interpreter that finds this very program, whatever its environment."""
-    root = str(Path(agents.__file__).parent.parent) if agents.__file__ else os.getcwd()
-    return (sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); {code}", *map(str, words))

@@ -1,7 +1,8 @@
-"""Looks at the machine and runs the checks that are due, in a process of its own: `probe.py REQUEST.json`.
+"""Looks at the machine and runs the checks that are due, in a process of its own (agents/health/prober.py).
 
-The answer is JSON lines on standard output: first what is seen (when asked for), then what each check gave. A check that
-does not end in time is said so; what hangs goes with this process.
+Each line of standard input is the path of a request; the answer is JSON lines on standard output, `done` behind the
+last: first what is seen (when asked for), then what each check gave. A check that does not end in time is said so, and
+then this process ends, too: what hangs goes with it.
 """
 
 import os
@@ -10,30 +11,51 @@ import threading
 import time
 from pathlib import Path
 from queue import Empty, Queue
+from typing import Final
 
 import msgspec
 
-from agents.devices import live
+from agents.devices import live, sysfs
 from agents.devices.known import settle
 from agents.health.check import Answer, Check, Memory, Outcome, Request, Scene
 from agents.health.checks.registry import BY_NAME
 from muster.inspection import Inspection
 
+HUNG: Final = "did not end"
+MOST: Final = 500
+"""Requests after which this process makes room for a fresh one."""
 
-def main(path: str) -> None:
-    request = msgspec.json.decode(Path(path).read_bytes(), type=Request)
-    found = live.inspect(request.timeout) if request.look else Inspection()
-    known = settle(found, request.known) if request.look else request.known
-    if request.look:
+
+def serve() -> None:
+    """Until its agent closes the pipe."""
+    for number, line in enumerate(sys.stdin):
+        hung = answer(Path(line.rstrip("\n")))
+        sys.stdout.buffer.write(b"done\n")
+        sys.stdout.buffer.flush()
+        if hung or number >= MOST:
+            os._exit(0)  # threads that hang are not waited for
+
+
+def answer(path: Path) -> bool:
+    """True when a check hangs."""
+    request = msgspec.json.decode(path.read_bytes(), type=Request)
+    found, known = Inspection(), request.known
+    if request.look == "all":
+        found = live.inspect(request.timeout)
+        known = settle(found, request.known)
         _tell(Answer(seen=found, known=known))
+    elif request.look == "ports":
+        found.nics = sysfs.nics()
+        _tell(Answer(ports=found.nics))
     scene = Scene(
         now=request.now, found=found, known=known, expected=request.expected, held=request.held,
         folder=request.folder, plugins=request.plugins,
     )  # fmt: skip
+    hung = False
     for outcome in run([BY_NAME[name] for name in request.checks if name in BY_NAME], scene, request.memory):
+        hung |= outcome.trouble.startswith(HUNG)
         _tell(Answer(outcome=outcome))
-    sys.stdout.flush()
-    os._exit(0)  # threads that hang are not waited for
+    return hung
 
 
 def run(checks: list[Check], scene: Scene, memory: dict[str, Memory]) -> list[Outcome]:
@@ -52,7 +74,7 @@ def run(checks: list[Check], scene: Scene, memory: dict[str, Memory]) -> list[Ou
         except Empty:
             for name in [name for name, until in waiting.items() if time.monotonic() >= until]:
                 del waiting[name]
-                trouble = f"did not end within {BY_NAME[name].timeout:g} s"
+                trouble = f"{HUNG} within {BY_NAME[name].timeout:g} s"
                 outcomes[name] = Outcome(check=name, memory=memory.get(name, {}), trouble=trouble)
     return [outcomes[check.name] for check in checks]
 

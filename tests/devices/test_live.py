@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from agents.devices import amd, amd_kernel, ascend, live, nvidia, nvml, sysfs
+from agents.devices import amd_kernel, live, nvml, sysfs
 from agents.devices.inventory import compose
 from agents.devices.known import Known, settle
 from agents.devices.vendor import Vendor, holders
+from agents.devices.vendors import AMD, ASCEND, NVIDIA
 from muster.inspection import FoundDevice, Inspection
 from muster.protocol import Inventory
 
@@ -239,7 +240,7 @@ def test_ascend_ports_are_asked_one_by_one_and_belong_to_their_device(tools: Pat
     script(
         tools, "hccn_tool", answers + '-link) [ $2 = 9 ] && echo "link status: DOWN" || echo "link status: UP";; esac'
     )
-    found = live.inspect(5.0, vendors=(ascend.LIVE,), sys_=tmp_path, root=tmp_path)
+    found = live.inspect(5.0, vendors=(ASCEND,), sys_=tmp_path, root=tmp_path)
     assert [(d.index, d.details["ip"], d.details["link"]) for d in found.devices] == [
         (8, "10.0.8.1", "UP"),
         (9, "10.0.9.1", "DOWN"),
@@ -286,15 +287,15 @@ def test_who_has_a_device_open_uses_it(tmp_path: Path) -> None:
         (tmp_path / f"{pid}/fd").mkdir(parents=True)
         (tmp_path / f"{pid}/fd/3").symlink_to(target)
     device = FoundDevice(index=0, details={"processes": [{"pid": 99}]})
-    assert holders(nvidia.LIVE, [device], tmp_path) == {0: [99], 1: [10]}
+    assert holders(NVIDIA, [device], tmp_path) == {0: [99], 1: [10]}
 
 
 @pytest.mark.parametrize(
     ("vendor", "wanted"),
     [
-        (nvidia.LIVE, ("nvidia-smi", "--gpu-reset", "-i", "GPU-5")),
-        (amd.LIVE, ("amd-smi", "reset", "--gpureset", "--gpu", "5")),
-        (ascend.LIVE, ("npu-smi", "set", "-t", "reset", "-m", "1", "-i", "2", "-c", "1")),
+        (NVIDIA, ("nvidia-smi", "--gpu-reset", "-i", "GPU-5")),
+        (AMD, ("amd-smi", "reset", "--gpureset", "--gpu", "5")),
+        (ASCEND, ("npu-smi", "set", "-t", "reset", "-m", "1", "-i", "2", "-c", "1")),
         (Vendor(name="other"), None),
     ],
 )
