@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from msgspec.structs import replace
 
 from controller.records import WorkerRecord
-from controller.scheduling.crews import Crew, charge, vacate
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import charge, vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.types import Eviction, GangRequest
 from muster.reasons import End

@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from controller.scheduling.crews import Crew, vacate
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.types import GangRequest, Migration
 from controller.scheduling.victims import Candidate, Choice, find_victims

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from controller.scheduling.allowed import Wish, mask_of, wish_of
 from controller.scheduling.aside import Aside, asides, bars
 from controller.scheduling.book import Book, demand_of
-from controller.scheduling.crews import Crew, crews_of, usage
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import usage
 from controller.scheduling.fabric import Bools, Fabric
 from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
 from controller.scheduling.index import ClusterIndex
@@ -68,7 +69,7 @@ class Cycle:
     def crews(self) -> dict[str, Crew]:
         """What runs, by job uid. It is looked for only when somebody asks."""
         if self._crews is None:
-            self._crews = crews_of(self.index)
+            self._crews = dict(self.index.crews)
         return self._crews
 
     def recovering(self) -> list[GangRequest]:

@@ -7,7 +7,7 @@ last checkpoint and the restart.
 from msgspec.structs import replace
 
 from controller.scheduling.book import demand_of
-from controller.scheduling.crews import Crew
+from controller.scheduling.crew import Crew
 from controller.scheduling.cycle import Cycle, largest, only_nodes
 from controller.scheduling.fabric import Bools
 from controller.scheduling.placement import choose

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from controller.scheduling.crews import Crew, vacate
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.discipline.remaining import worth_moving
 from controller.scheduling.room import Room

@@ -29,6 +29,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.scheduling.columns import Columns, carried, count_free, count_total, empty_columns, free_devices
+from controller.scheduling.crew import Crew, crew_of
 from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, Ints, path_of, weave
 from controller.scheduling.kinds import Asked, Turn
 from controller.scheduling.requests import request_of, same_wish, turn, wants_to_start
@@ -86,6 +87,12 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     priorities: Mapping[tuple[str, int], int] = {}
     elastic: int = 0
     """Live jobs that may run with fewer workers than they wish."""
+    limited: int = 0
+    """Live jobs with a time limit."""
+    members: Mapping[str, Mapping[str, WorkerRecord]] = {}
+    """The live workers of each attempt, by uid."""
+    crews: Mapping[str, Crew] = {}
+    """What runs, by job uid."""
     stamps: Ints
     stock: Stock
     programs: Mapping[str, ProgramRecord] = {}
@@ -140,7 +147,7 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             "saved",
             "programs",
         )
-        for table in (*tables, "busy", "priorities", "elastic"):
+        for table in (*tables, "busy", "priorities", "elastic", "limited", "members", "crews"):
             assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
         assert cold.requests() == self.requests(), "the order of service differs from a cold build"
         assert cold.fabric.nodes == self.fabric.nodes, "the fabric differs from a cold build"
@@ -207,10 +214,12 @@ class _Draft:
         self.nodes, self.queues = _Table(index.nodes), _Table(index.queues)
         self.jobs, self.attempts = _Table(index.jobs), _Table(index.attempts)
         self.asks, self.gangs = _Table(index.asks), _Table(index.gangs)
-        self.homes, self.workers = _Table(index.homes), _Table(index.workers)
+        self.homes, self.workers = _Table(index.homes), _Nest(index.workers)
+        self.members, self.crews = _Nest(index.members), _Table(index.crews)
         self.busy, self.priorities = _Table(index.busy), _Table(index.priorities)
         self.saved = _Table(index.saved)
-        self.elastic = index.elastic
+        self.elastic, self.limited = index.elastic, index.limited
+        self.manning: set[str] = set()  # attempts of which something changed
         self.programs = index.programs  # copied when one changes
         self.reservations, self.windows = _Table(index.reservations), _Table(index.windows)
         self.moved = False  # nodes have come, gone or changed their place in the fabric
@@ -251,7 +260,9 @@ class _Draft:
                 self.asking.add(uid)
                 self.saved.drop(uid)
             case "Attempt":
+                self.manning.add(uid)
                 if (gone := self.attempts.drop(uid)) is not None:
+                    self._uncrew(gone)
                     self._live(gone.job_uid, -1)
             case "Worker":
                 self._vacate(uid)
@@ -290,18 +301,46 @@ class _Draft:
             if ask is not None:
                 _count(self.priorities, (ask.queue, ask.priority), change)
                 self.elastic += change if ask.minimum else 0
+                self.limited += change if ask.limit is not None else 0
         if request is None:
             self.asks.drop(uid)
         else:
             self.asks.put(uid, request)
+        self._man(uid)
+
+    def _man(self, job: str) -> None:
+        """The crew of a job has to be looked at, where it has one."""
+        if (crew := self.crews.now.get(job)) is not None:
+            self.manning.add(crew.attempt.uid)
+        elif job in self.busy.now:
+            self.manning.update(attempt.uid for attempt in self.attempts.now.values() if attempt.job_uid == job)
 
     def _attempt(self, attempt: AttemptRecord) -> None:
+        self.manning.add(attempt.uid)
         before = self.attempts.now.get(attempt.uid)
         _keep(self.attempts, attempt.uid, attempt, live=attempt.phase is not AttemptPhase.ENDED)
         after = self.attempts.now.get(attempt.uid)
+        if before is not None and after is None:
+            self._uncrew(before)
         for record, change in ((before, -1), (after, 1)):
             if record is not None and (before is None) != (after is None):
                 self._live(record.job_uid, change)
+
+    def _uncrew(self, attempt: AttemptRecord) -> None:
+        if (crew := self.crews.now.get(attempt.job_uid)) is not None and crew.attempt.uid == attempt.uid:
+            self.crews.drop(attempt.job_uid)
+
+    def _crews(self) -> Mapping[str, Crew]:
+        """What runs, with the crews of which something changed made anew."""
+        for uid in sorted(self.manning):
+            attempt, workers = self.attempts.now.get(uid), self.members.now.get(uid)
+            request = self.asks.now.get(attempt.job_uid) if attempt is not None else None
+            if attempt is not None and workers and request is not None:
+                crew = crew_of(request, attempt, workers.values(), self.saved.now.get(attempt.job_uid))
+                self.crews.put(attempt.job_uid, crew)
+            elif attempt is not None:
+                self._uncrew(attempt)
+        return self.crews.now
 
     def _live(self, job: str, change: int) -> None:
         """An attempt or a worker of a job has come or gone."""
@@ -315,6 +354,7 @@ class _Draft:
         if record.complete and newer:
             self.saved.put(record.job_uid, record)
             self.saving.add(record.job_uid)
+            self._man(record.job_uid)
 
     def _worker(self, worker: WorkerRecord) -> None:
         home = self.homes.now.get(worker.uid)
@@ -324,7 +364,9 @@ class _Draft:
         self._vacate(worker.uid)
         if worker.phase not in WORKER_TERMINAL:
             self.homes.put(worker.uid, worker.node)
-            self.workers.put(worker.node, {**self.workers.now.get(worker.node, {}), worker.uid: worker})
+            self.workers.put_in(worker.node, worker.uid, worker)
+            self.members.put_in(worker.attempt_uid, worker.uid, worker)
+            self.manning.add(worker.attempt_uid)
             self.stirred.add(worker.node)
             self._live(worker.job_uid, 1)
 
@@ -332,12 +374,10 @@ class _Draft:
         home = self.homes.drop(uid)
         if home is None:
             return
-        left = dict(self.workers.now[home])
-        self._live(left.pop(uid).job_uid, -1)
-        if left:
-            self.workers.put(home, left)
-        else:
-            self.workers.drop(home)
+        gone = self.workers.drop_in(home, uid)
+        self.members.drop_in(gone.attempt_uid, uid)
+        self.manning.add(gone.attempt_uid)
+        self._live(gone.job_uid, -1)
         self.stirred.add(home)
 
     def _node(self, node: NodeRecord) -> None:
@@ -380,6 +420,9 @@ class _Draft:
             busy=self.busy.now,
             priorities=self.priorities.now,
             elastic=self.elastic,
+            limited=self.limited,
+            members=self.members.now,
+            crews=self._crews(),
             stamps=stamps,
             stock=before.stock,
             saved=self._saved(),
@@ -455,6 +498,32 @@ class _Table(Generic[Key, Value]):
         if self._own is None:
             self.now = self._own = dict(self.now)
         return self._own
+
+
+class _Nest(_Table[str, Mapping[str, WorkerRecord]]):
+    """A table of tables, of which only those are copied that are written."""
+
+    def __init__(self, before: Mapping[str, Mapping[str, WorkerRecord]]) -> None:
+        super().__init__(before)
+        self._fresh: dict[str, dict[str, WorkerRecord]] = {}
+
+    def put_in(self, key: str, uid: str, worker: WorkerRecord) -> None:
+        self._inner(key)[uid] = worker
+
+    def drop_in(self, key: str, uid: str) -> WorkerRecord:
+        inner = self._inner(key)
+        gone = inner.pop(uid)
+        if not inner:
+            self.drop(key)
+            del self._fresh[key]
+        return gone
+
+    def _inner(self, key: str) -> dict[str, WorkerRecord]:
+        found = self._fresh.get(key)
+        if found is None:
+            found = self._fresh[key] = dict(self.now.get(key, {}))
+            self.put(key, found)
+        return found
 
 
 def _turn(asked: Asked) -> Turn:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.records import JobRecord, QueueRecord
-from controller.scheduling.crews import Crew
+from controller.scheduling.crew import Crew
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.discipline.programs import program_of, service, uid_of
 from controller.scheduling.discipline.remaining import Served, Work, by_attained, by_remaining

@@ -10,7 +10,8 @@ from math import gcd
 from msgspec.structs import replace
 
 from controller.records import JobRecord
-from controller.scheduling.crews import Crew, vacate
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.discipline.elastic import Claim, divide
 from controller.scheduling.discipline.programs import speeds_of

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from controller.records import WorkerRecord
 from controller.scheduling.book import demand_of
-from controller.scheduling.crews import Crew, charge, vacate
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import charge, vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.fabric import Bools
 from controller.scheduling.placement import eligible

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from controller.scheduling.book import demand_of
 from controller.scheduling.columns import takes_work
 from controller.scheduling.consolidation import movables
-from controller.scheduling.crews import Crew, charge, vacate
+from controller.scheduling.crew import Crew
+from controller.scheduling.crews import charge, vacate
 from controller.scheduling.cycle import BOUNDED, Cycle
 from controller.scheduling.fabric import NODE, path_of
 from controller.scheduling.index import ClusterIndex

@@ -25,7 +25,7 @@ from controller.records import (
     WorkerRecord,
 )
 from controller.scheduling.columns import takes_work
-from controller.scheduling.crews import charge, crews_of
+from controller.scheduling.crews import charge
 from controller.scheduling.discipline.programs import learned, program_of, service, uid_of
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.scheduling.planner import plan
@@ -108,7 +108,7 @@ class World:
     def charged(self, name: str) -> int:
         """Devices that a job is charged for: what it holds, what was vacated for it, what it lost and waits for."""
         job = self.jobs[name]
-        crew = crews_of(self.index).get(job.uid)
+        crew = self.index.crews.get(job.uid)
         held = sum(charge(self.index, crew, crew.workers).values()) if crew else 0
         return held + self.plan.charges.get(job.uid, 0)
 
@@ -423,7 +423,7 @@ class World:
             assert all(number == 1 for number in held.values()), f"{node}: a device is held twice"
             assert held.keys() <= {device.index for device in record.devices}, f"{node}: more devices than there are"
             assert sum(w.cpu_milli for w in workers.values()) <= record.cpu_milli, f"{node}: more CPU than there is"
-        for uid, crew in crews_of(self.index).items():
+        for uid, crew in self.index.crews.items():
             if crew.leaving:
                 continue
             request = crew.request
