@@ -41,7 +41,7 @@ def _protected(cycle: Cycle) -> Iterator[float]:
 
 def _settling(cycle: Cycle) -> Iterator[float]:
     """When elastic gangs may grow."""
-    if any(ask.minimum for ask in cycle.index.asks.values()):
+    if cycle.index.elastic:
         for crew in cycle.crews.values():
             if (date := settles_at(crew)) is not None:
                 yield date

@@ -11,7 +11,6 @@ from controller.scheduling.crews import charge, vacate
 from controller.scheduling.cycle import Cycle
 from controller.scheduling.types import Eviction, GangRequest
 from muster.reasons import End
-from muster.states import AttemptPhase
 
 MOVES = (End.RESIZED, End.MIGRATED)
 
@@ -19,11 +18,7 @@ MOVES = (End.RESIZED, End.MIGRATED)
 def bind(cycle: Cycle) -> None:
     """Keep for each gang that is stopped for another place or size what is free of it, and what of its own it stays
     on."""
-    moving = [
-        attempt.job_uid
-        for attempt in cycle.index.attempts.values()
-        if attempt.phase is AttemptPhase.STOPPING and attempt.reason in MOVES
-    ]
+    moving = [attempt.job_uid for attempt in cycle.index.stopping.values() if attempt.reason in MOVES]
     if not moving:
         return
     given_up = {uid for job in cycle.index.jobs.values() if job.claim for uid in job.claim.vacating}

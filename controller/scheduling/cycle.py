@@ -1,7 +1,7 @@
 """One plan in the making: what is left of the room and of the quotas, and how a gang is placed in it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,17 +14,19 @@ from controller.scheduling.crew import Crew
 from controller.scheduling.crews import usage
 from controller.scheduling.fabric import Bools, Fabric
 from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
-from controller.scheduling.index import ClusterIndex
+from controller.scheduling.index import ClusterIndex, empty_room
 from controller.scheduling.placement import choose, rail_shapes
 from controller.scheduling.requests import turn
 from controller.scheduling.room import Room, Shape, shape_of
 from controller.scheduling.tables import positions
 from controller.scheduling.types import GangRequest, Start, WorkerPlacement
-from muster.protocol import Device
 from muster.states import JobPhase
 
 if TYPE_CHECKING:
     from controller.scheduling.sharing import Sharing
+
+Rank = tuple[str, int]
+"""A queue and a priority."""
 
 BOUNDED = "the search for a mixed gang ended at its bound"
 
@@ -36,7 +38,7 @@ class Cycle:
     def __init__(self, index: ClusterIndex, now: float) -> None:
         self.index, self.now = index, now
         self.fabric: Fabric = index.fabric
-        self.room = Room(index.fabric, index.free, index.free_devices, index.carded)
+        self.room = index.stock.room(index.fabric, index.free, index.stamps, index.free_devices, index.carded)
         self.kept: Room | None = None
         self.kept_until = 0.0
         self._crews: dict[str, Crew] | None = None
@@ -45,10 +47,11 @@ class Cycle:
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.bounded: set[str] = set()
         self._masks: dict[tuple[Wish | None, tuple[int, ...]], Bools | None] = {}
+        self._lists: dict[Wish, Bools | None] = index.stock.fact("masks", (index.fabric, index.nodes), dict)
+        self._ranks: dict[Rank, list[Crew]] | None = None
         self.uncharged: set[str] = set()  # gangs to be repaired whose quota others use by now
         self.promised: set[str] = set()  # workers on their way out whose room is somebody's
         self.sharing: dict[str, Sharing] = {}  # of queues that share their devices in time
-        self._empty: Room | None = None
         self.lifted = False  # whether what is set aside is free for all, in thought
         self.aside: tuple[Aside, ...] = asides(self) if index.reservations or index.windows else ()
         if self.book.kinds():
@@ -72,22 +75,30 @@ class Cycle:
             self._crews = dict(self.index.crews)
         return self._crews
 
+    def ranks(self, queue: str | None = None, below: int | None = None) -> Iterator[Crew]:
+        """What runs: all of it, or in one queue, or there with a lower priority only."""
+        known = self.index.priorities
+        if not any((queue is None or rank[0] == queue) and (below is None or rank[1] < below) for rank in known):
+            return
+        if self._ranks is None:
+            self._ranks = {}
+            for crew in self.crews.values():
+                self._ranks.setdefault((crew.request.queue, crew.request.priority), []).append(crew)
+        for rank, crews in self._ranks.items():
+            if (queue is None or rank[0] == queue) and (below is None or rank[1] < below):
+                yield from crews
+
     def recovering(self) -> list[GangRequest]:
         """Gangs that lost their place and stay charged for it."""
         return [
             request
             for uid, request in self.index.gangs.items()
-            if self.index.jobs[uid].phase is JobPhase.RECOVERING and uid not in self.crews
+            if request.repair and self.index.jobs[uid].phase is JobPhase.RECOVERING and uid not in self.crews
         ]
 
     def empty(self) -> Room:
         """What would be free if nothing ran."""
-        if self._empty is None:
-            self._empty = Room(self.fabric, self.index.total, self._all_devices, self.index.carded)
-        return self._empty
-
-    def _all_devices(self, node: str) -> list[Device]:
-        return [device for device in self.index.nodes[node].devices if device.healthy]
+        return empty_room(self.index)
 
     def mask(self, request: GangRequest) -> Bools | None:
         """The nodes that the gang's manifest allows, and that are not set aside for others."""
@@ -96,13 +107,21 @@ class Cycle:
             return None
         key = (wish, off)
         if key not in self._masks:
-            mask = mask_of(self.fabric, self.index.nodes, request)
+            mask = self._listed(wish, request)
             if off:
                 mask = np.ones(len(self.fabric.nodes), dtype=np.bool_) if mask is None else mask.copy()
                 for place in off:
                     mask &= ~self.aside[place].nodes
-            self._masks[key] = mask
+            self._masks[key] = None if mask is None else self.room.keep(mask)
         return self._masks[key]
+
+    def _listed(self, wish: Wish | None, request: GangRequest) -> Bools | None:
+        """The nodes that a manifest allows: the same for as long as no node changes."""
+        if wish is None:
+            return None
+        if wish not in self._lists:
+            self._lists[wish] = mask_of(self.fabric, self.index.nodes, request)
+        return self._lists[wish]
 
     def bars(self, request: GangRequest) -> tuple[int, ...]:
         """What is set aside, by its place, and not for this gang now."""
@@ -203,6 +222,7 @@ class Cycle:
     def depart(self, uids: Iterable[str]) -> None:
         """These workers are told to go in this plan."""
         going = set(uids)
+        self._ranks = None
         for job, crew in self.crews.items():
             if any(worker.uid in going for worker in crew.workers):
                 workers = tuple(replace(w, desired="stop") if w.uid in going else w for w in crew.workers)

@@ -28,11 +28,20 @@ from controller.records import (
     ReservationRecord,
     WorkerRecord,
 )
-from controller.scheduling.columns import Columns, carried, count_free, count_total, empty_columns, free_devices
+from controller.scheduling.columns import (
+    Columns,
+    carried,
+    count_free,
+    count_total,
+    empty_columns,
+    free_devices,
+    takes_work,
+)
 from controller.scheduling.crew import Crew, crew_of
 from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, Ints, path_of, weave
 from controller.scheduling.kinds import Asked, Turn
 from controller.scheduling.requests import request_of, same_wish, turn, wants_to_start
+from controller.scheduling.room import Room
 from controller.scheduling.stock import Stock
 from controller.scheduling.types import GangRequest
 from muster.problems import FieldError, nearest
@@ -91,6 +100,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     """Live jobs with a time limit."""
     members: Mapping[str, Mapping[str, WorkerRecord]] = {}
     """The live workers of each attempt, by uid."""
+    stopping: Mapping[str, AttemptRecord] = {}
+    """Attempts on their way out, by uid."""
     crews: Mapping[str, Crew] = {}
     """What runs, by job uid."""
     stamps: Ints
@@ -147,7 +158,7 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             "saved",
             "programs",
         )
-        for table in (*tables, "busy", "priorities", "elastic", "limited", "members", "crews"):
+        for table in (*tables, "busy", "priorities", "elastic", "limited", "members", "stopping", "crews"):
             assert getattr(cold, table) == getattr(self, table), f"{table} differ from a cold build"
         assert cold.requests() == self.requests(), "the order of service differs from a cold build"
         assert cold.fabric.nodes == self.fabric.nodes, "the fabric differs from a cold build"
@@ -178,6 +189,22 @@ def build(records: Iterable[Record], *, revision: int = 0, levels: tuple[str, ..
     for record in records:
         draft.put(record)
     return draft.finish()
+
+
+def empty_room(index: ClusterIndex) -> Room:
+    """What would be free if nothing ran. Nobody takes anything out of it."""
+
+    def find() -> Room:
+        return Room(index.fabric, index.total, lambda node: free_devices(index.nodes[node], {}), index.carded)
+
+    return index.stock.fact("empty", (index.fabric, index.total, index.nodes), find)
+
+
+def idle_nodes(index: ClusterIndex) -> tuple[NodeRecord, ...]:
+    """Nodes that take no work."""
+    return index.stock.fact(
+        "idle", (index.nodes,), lambda: tuple(node for node in index.nodes.values() if not takes_work(node))
+    )
 
 
 def apply(index: ClusterIndex, changes: Iterable[Change]) -> ClusterIndex:
@@ -215,6 +242,7 @@ class _Draft:
         self.jobs, self.attempts = _Table(index.jobs), _Table(index.attempts)
         self.asks, self.gangs = _Table(index.asks), _Table(index.gangs)
         self.homes, self.workers = _Table(index.homes), _Nest(index.workers)
+        self.stopping = _Table(index.stopping)
         self.members, self.crews = _Nest(index.members), _Table(index.crews)
         self.busy, self.priorities = _Table(index.busy), _Table(index.priorities)
         self.saved = _Table(index.saved)
@@ -261,6 +289,7 @@ class _Draft:
                 self.saved.drop(uid)
             case "Attempt":
                 self.manning.add(uid)
+                self.stopping.drop(uid)
                 if (gone := self.attempts.drop(uid)) is not None:
                     self._uncrew(gone)
                     self._live(gone.job_uid, -1)
@@ -320,6 +349,10 @@ class _Draft:
         before = self.attempts.now.get(attempt.uid)
         _keep(self.attempts, attempt.uid, attempt, live=attempt.phase is not AttemptPhase.ENDED)
         after = self.attempts.now.get(attempt.uid)
+        if after is not None and after.phase is AttemptPhase.STOPPING:
+            self.stopping.put(attempt.uid, after)
+        else:
+            self.stopping.drop(attempt.uid)
         if before is not None and after is None:
             self._uncrew(before)
         for record, change in ((before, -1), (after, 1)):
@@ -422,6 +455,7 @@ class _Draft:
             elastic=self.elastic,
             limited=self.limited,
             members=self.members.now,
+            stopping=self.stopping.now,
             crews=self._crews(),
             stamps=stamps,
             stock=before.stock,

@@ -23,10 +23,9 @@ from controller.scheduling.consolidation import migrations_for
 from controller.scheduling.cycle import Cycle, only_nodes
 from controller.scheduling.elastic import grow
 from controller.scheduling.gathering import gather
-from controller.scheduling.index import ClusterIndex
+from controller.scheduling.index import ClusterIndex, empty_room
 from controller.scheduling.kinds import Asked, Kind
 from controller.scheduling.reasons import explain, fits_some, refusal, scene
-from controller.scheduling.room import Room
 from controller.scheduling.sharing import in_turn, sharings
 from controller.scheduling.turnover import turn_over
 from controller.scheduling.types import (
@@ -51,13 +50,18 @@ DATED = 8
 def plan(index: ClusterIndex, now: float, *, reasons: bool = True) -> Plan:
     """What starts now, and why the rest waits (unless nobody asks for `reasons`), in the order of service. `now` is UTC
     seconds."""
-    return _Planner(index, now).run(reasons) if index.asks else Plan(alerts=alerts(index))
+    if not index.asks:
+        return Plan(alerts=alerts(index))
+    planner = _Planner(index, now)
+    decided = planner.run(reasons)
+    index.stock.give_back(planner.cycle.room)
+    return decided
 
 
 def fits_empty(index: ClusterIndex, request: GangRequest) -> Wait | None:
     """None when the gang would fit if nothing ran (or names a level that does not exist); else the warning
     STRUCTURAL with what the cluster has. Nodes may come."""
-    empty = scene(index, Room(index.fabric, index.total, index.free_devices)).empty
+    empty = empty_room(index)
     mask = mask_of(index.fabric, index.nodes, request)
     if refusal(index, request) is not None or fits_some(empty, request, mask):
         return None

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from controller.dependencies import sentence
 from controller.records import NodeRecord
-from controller.scheduling.columns import MOST, free_devices, takes_work
+from controller.scheduling.columns import MOST
 from controller.scheduling.fabric import NODE, Bools
 from controller.scheduling.gangs import choose_roles, describe, shapes_of
-from controller.scheduling.index import ClusterIndex, levels
+from controller.scheduling.index import ClusterIndex, empty_room, idle_nodes, levels
 from controller.scheduling.placement import (
     best,
     choose,
@@ -59,8 +59,7 @@ class Finding(Struct, frozen=True):
 
 
 def scene(index: ClusterIndex, room: Room) -> Scene:
-    empty = Room(index.fabric, index.total, lambda node: free_devices(index.nodes[node], {}), index.carded)
-    return Scene(room, empty, tuple(node for node in index.nodes.values() if not takes_work(node)))
+    return Scene(room, empty_room(index), idle_nodes(index))
 
 
 def refusal(index: ClusterIndex, request: GangRequest) -> Wait | None:

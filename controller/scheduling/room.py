@@ -23,6 +23,9 @@ class Shape(Struct, frozen=True):
     rails: tuple[int, ...] = ()
 
 
+MASKS = 32
+"""Kept at most from plan to plan."""
+
 Key = tuple[Shape, int]
 """Of a table: the shape, and the id of the mask (0: all nodes)."""
 
@@ -42,7 +45,10 @@ class Room:
         free: Columns,
         devices_of: Callable[[str], list[Device]],
         carded: frozenset[str] = frozenset(),
+        stamps: Ints | None = None,
     ) -> None:
+        self._stamps = stamps
+        self._renewed = 0  # how much was taken before this was as free as an index the last time
         self.fabric, self.carded = fabric, carded
         self._columns = {kind: column.copy() for kind, column in free.devices.items()}
         self.free = Columns(free.cpu.copy(), free.memory.copy(), self._columns)
@@ -61,6 +67,47 @@ class Room:
         other._lists, other._masks, other._taken = dict(self._lists), self._masks, list(self._taken)
         other._parent, other._born = self, len(self._taken)
         return other
+
+    def renew(
+        self,
+        fabric: Fabric,
+        free: Columns,
+        devices_of: Callable[[str], list[Device]],
+        carded: frozenset[str],
+        stamps: Ints,
+    ) -> bool:
+        """Be as free as another index of the same line says: only the nodes that differ are looked at, by their `stamps`
+        and by what was taken meanwhile. False where that cannot be."""
+        if fabric is not self.fabric or carded != self.carded or self._stamps is None:
+            return False
+        touched = np.zeros(len(stamps), dtype=np.bool_)
+        touched[self._taken[self._renewed :]] = True
+        rows = np.flatnonzero(touched | (stamps != self._stamps))
+        self.free.cpu[rows], self.free.memory[rows] = free.cpu[rows], free.memory[rows]
+        for kind in self._columns.keys() | free.devices.keys():
+            if kind not in self._columns:
+                self._columns[kind] = np.zeros_like(self.free.cpu)
+            self._columns[kind][rows] = free.devices[kind][rows] if kind in free.devices else 0
+        positions = rows.tolist()
+        for position in positions:
+            self._lists.pop(position, None)
+        self._devices_of, self._stamps = devices_of, stamps
+        self._taken += positions
+        self._renewed = len(self._taken)
+        self._forget()
+        return True
+
+    def _forget(self) -> None:
+        """Tables that nobody asked for since much has changed go, and what no table has to catch up with."""
+        limit = max(0, len(self._taken) - max(4096, 2 * len(self.fabric.nodes)))
+        if full := len(self._masks) > MASKS:
+            self._masks = {}
+        for key in [key for key, seen in self._seen.items() if (full and key[1]) or seen < limit]:
+            del self._tables[key], self._seen[key]
+        if limit:
+            del self._taken[:limit]
+            self._seen = {key: seen - limit for key, seen in self._seen.items()}
+            self._renewed -= limit
 
     def keep(self, mask: Bools) -> Bools:
         """A mask that will be asked for again: its tables are kept as those of all nodes are."""

@@ -63,13 +63,25 @@ def permitted(cycle: Cycle, request: GangRequest, sharing: bool = True) -> list[
         return []
     demand = demand_of(request, 0, request.minimum)
     found = []
-    for crew in cycle.crews.values():
+    for crew in _within_reach(cycle, request):
         victim = crew.request
         if crew.leaving or not victim.preemptible or victim.job_uid == request.job_uid:
             continue
         if _may(cycle, request, demand, crew, sharing):
             found += _parts(cycle, crew)
     return sorted(found, key=lambda part: (part.price, part.crew.request.name, -part.workers[0].index))
+
+
+def _within_reach(cycle: Cycle, request: GangRequest) -> Iterable[Crew]:
+    """Whoever may have to go for this gang by its queue and priority, or by the rule of its queue."""
+    if request.queue not in cycle.sharing:
+        yield from cycle.ranks(request.queue, request.priority)
+    else:
+        yield from cycle.ranks(request.queue)
+    if cycle.book.counts(request.queue):
+        for name in cycle.book.accounts:
+            if name != request.queue and cycle.book.borrows(name):
+                yield from cycle.ranks(name)
 
 
 def _may(cycle: Cycle, request: GangRequest, demand: dict[str, int], crew: Crew, sharing: bool) -> bool:

@@ -178,10 +178,8 @@ class Why:
             return []
         return [
             crew
-            for crew in self._cycle.crews.values()
-            if crew.request.queue == request.queue
-            and crew.request.priority == request.priority
-            and crew.request.queued_at > request.queued_at
+            for crew in self._cycle.ranks(request.queue)
+            if crew.request.priority == request.priority and crew.request.queued_at > request.queued_at
         ]
 
     def _others_hold_it(self, request: GangRequest, candidates: Sequence[Candidate]) -> bool:
