@@ -448,6 +448,7 @@ class QueueStatus(TypedDict):
 
     jobs: dict[str, int]
     etaAccuracy: AccuracyView
+    warnings: NotRequired[list[str]]
 
 
 class QueueView(TypedDict):

@@ -57,7 +57,9 @@ def _nodes(at: float) -> list[Column]:
 def _queues(at: float) -> list[Column]:
     return [
         Column("NAME", _name),
+        Column("PARENT", lambda one: one["spec"].get("parent")),
         Column("WEIGHT", lambda one: one["spec"].get("weight", 1)),
+        Column("QUOTA", lambda one: amounts(one["spec"].get("quota"))),
         Column("STOPPED", lambda one: "yes" if one["spec"].get("stopped") else "no"),
         Column("TIME LIMIT", lambda one: one["spec"].get("defaultTimeLimit"), wide=True),
         Column("ETA ERROR", lambda one: accuracy(one["status"].get("etaAccuracy")), wide=True),
@@ -196,6 +198,11 @@ def memory(one: Object) -> str:
         return size(parse_memory(one["status"].get("memory") or "0"))
     except ValueError:
         return str(one["status"]["memory"])
+
+
+def amounts(given: Object | None) -> str:
+    """`8 h100, 4 a100`."""
+    return ", ".join(f"{count} {kind}" for kind, count in (given or {}).items())
 
 
 def queue_jobs(one: Object) -> str:

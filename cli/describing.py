@@ -4,7 +4,18 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cli.columns import accelerators, accuracy, devices, memory, node_phase, nodes_of, queue_jobs, span_state, who
+from cli.columns import (
+    accelerators,
+    accuracy,
+    amounts,
+    devices,
+    memory,
+    node_phase,
+    nodes_of,
+    queue_jobs,
+    span_state,
+    who,
+)
 from cli.output import Column, age, clean, table, until
 from cli.timeline import clock, fact, ranges, timeline
 
@@ -117,7 +128,14 @@ def queue(one: Object, *, width: int, now: float) -> str:
     spec = one["spec"]
     facts = [
         *_identity(one, now),
+        ("Parent", spec.get("parent") or ""),
         ("Weight", str(spec.get("weight", 1))),
+        ("Discipline", spec.get("discipline") or "fair"),
+        ("Quota", amounts(spec.get("quota"))),
+        ("May borrow", amounts(spec.get("borrowLimit"))),
+        ("Lends", amounts(spec.get("lendLimit"))),
+        ("Min runtime", spec.get("minRuntime") or ""),
+        *(("Warning", text) for text in one["status"].get("warnings") or ()),
         ("Stopped", "yes: accepts jobs and starts none" if spec.get("stopped") else "no"),
         ("Time limit", str(spec.get("defaultTimeLimit") or "none")),
         ("Jobs", queue_jobs(one) or "none"),

@@ -10,11 +10,12 @@ from api import show, wire
 from api.idempotency import Answer, only_once
 from api.problems import conflict, not_found
 from api.replies import reply
-from api.requests import Document, OnlyOnce, body_of
+from api.requests import Document, DryRun, OnlyOnce, body_of
 from api.services import Here, Services
+from api.tree import parent_error, unbacked
 from api.views import ListView, QueueView
 from controller.records import QueueRecord
-from controller.state import Writer
+from controller.state import Reading, Writer
 from muster.problems import FieldError
 from muster.resources.parse import invalid, parse
 from muster.resources.queue import Queue
@@ -41,29 +42,26 @@ def create(here: Here, document: Document, once: OnlyOnce) -> Response:
     def act(w: Writer) -> Answer:
         if w.queue(wanted.metadata.name) is not None:
             raise conflict(f"there is a queue {wanted.metadata.name} already", code="ALREADY_EXISTS")
-        return 201, w.put_queue(_record(here, wanted)).uid
+        return 201, w.put_queue(_placed(w, _record(here, wanted))).uid
 
     status, _ = only_once(here, once, act)
     return _queue(here, wanted.metadata.name, status)
 
 
 @router.put("/{name}", response_model=QueueView, openapi_extra=body_of("Queue"))
-def apply(here: Here, name: str, document: Document) -> Response:
+def apply(here: Here, name: str, document: Document, dry_run: DryRun = False) -> Response:
     """Create or replace. The header `Muster-Result` says created, configured or unchanged."""
     wanted = _manifest(document, name)
+    if dry_run:
+        with here.store.read() as r:
+            result, new = _changed(r, here, wanted)
+            return reply(_shown(r, here, new), Muster_Result=result)
 
     def act(w: Writer) -> str:
-        found, new = w.queue(name), _record(here, wanted)
-        if found is None:
+        result, new = _changed(w, here, wanted)
+        if result != "unchanged":
             w.put_queue(new)
-            return "created"
-        version = wanted.metadata.resource_version
-        if version is not None and version != str(found.revision):
-            raise conflict(f"queue {name} was changed meanwhile: it is at version {found.revision}, not {version}")
-        if (found.spec, found.labels) == (new.spec, new.labels):
-            return "unchanged"
-        w.put_queue(replace(found, spec=new.spec, labels=new.labels, generation=found.generation + 1))
-        return "configured"
+        return result
 
     result = here.write(act)
     return _queue(here, name, 201 if result == "created" else 200, Muster_Result=result)
@@ -71,7 +69,7 @@ def apply(here: Here, name: str, document: Document) -> Response:
 
 @router.delete("/{name}", response_model=QueueView)
 def delete(here: Here, name: str) -> Response:
-    """Only when no live job is in it. The default queue stays."""
+    """Only when no live job and no other queue is in it. The default queue stays."""
 
     def act(w: Writer) -> QueueView:
         found = w.queue(name)
@@ -81,11 +79,42 @@ def delete(here: Here, name: str) -> Response:
             raise conflict("the default queue stays: jobs that name none are in it")
         if live := w.jobs(queue=name, live_only=True, limit=1):
             raise conflict(f"job {live[0].namespace}/{live[0].name} is in queue {name}, and it is live")
+        if below := [one.name for one in w.queues() if one.spec.get("parent") == name]:
+            raise conflict(f"queue {below[0]} is a part of {name}")
         last = show.queues(w, [found])[0]
         w.delete_queue(name)
         return last
 
     return reply(here.write(act))
+
+
+def _changed(r: Reading, here: Services, wanted: Queue) -> tuple[str, QueueRecord]:
+    """created, configured or unchanged, and the record as it shall be. Raises Problem 409 or 422."""
+    name, new = wanted.metadata.name, _record(here, wanted)
+    found = r.queue(name)
+    if found is None:
+        return "created", _placed(r, new)
+    version = wanted.metadata.resource_version
+    if version is not None and version != str(found.revision):
+        raise conflict(f"queue {name} was changed meanwhile: it is at version {found.revision}, not {version}")
+    if (found.spec, found.labels) == (new.spec, new.labels):
+        return "unchanged", found
+    changed = replace(found, spec=new.spec, labels=new.labels, generation=found.generation + 1)
+    return "configured", _placed(r, changed)
+
+
+def _placed(r: Reading, record: QueueRecord) -> QueueRecord:
+    """Raises Problem 422 when it cannot stand where it says in the tree."""
+    if (error := parent_error(record, r.queues())) is not None:
+        raise invalid([error])
+    return record
+
+
+def _shown(r: Reading, here: Services, record: QueueRecord) -> QueueView:
+    view = show.queues(r, [record], here.store.forecasts.scored())[0]
+    if record.spec.get("quota"):
+        view["status"]["warnings"] = unbacked(record, r.queues(), here.inventory.ground().index)
+    return view
 
 
 def ensure_default(w: Writer, uid: str, now: float) -> None:
@@ -122,4 +151,4 @@ def _queue(here: Services, name: str, status: int, **headers: str) -> Response:
         found = r.queue(name)
         if found is None:
             raise not_found("Queue", name)
-        return reply(show.queues(r, [found], here.store.forecasts.scored())[0], status, **headers)
+        return reply(_shown(r, here, found), status, **headers)

@@ -21,8 +21,8 @@ node-1  Lost            2 x h100  0       b0-l0  3m34s  -
 node-2  Ready           2 x h100  2       b0-l1  6m     ddp-digits
 """,
     "get queues": """\
-NAME     WEIGHT  STOPPED  AGE  JOBS
-default  1       no       65m  1 Queued, 1 Running
+NAME     PARENT  WEIGHT  QUOTA  STOPPED  AGE  JOBS
+default  -       1       -      no       65m  1 Queued, 1 Running
 """,
     "get events": """\
 AGE    LEVEL    OBJECT          REASON        MESSAGE

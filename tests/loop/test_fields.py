@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controller.records import QueueRecord
 from muster.resources.parse import parse
 from muster.states import JobPhase
 from tests.loop.world import World
@@ -93,3 +94,32 @@ def test_an_elastic_gang_starts_with_as_many_workers_as_there_is_room_for(world:
     world.run(submit(world, "other", workers=1))
     elastic = submit(world, "a", workers=4, minWorkers=2)
     assert len(world.run(elastic)) == 3
+
+
+def queue(world: World, name: str, **spec: Any) -> None:
+    document = {"apiVersion": "muster.dev/v1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    record = QueueRecord(name=name, uid=f"queue-{name}", spec=parse(document).wire()["spec"])
+    world.store.transact(lambda w: w.put_queue(record))
+
+
+def test_quota_is_held_borrowed_and_taken_back(world: World) -> None:
+    queue(world, "ours", quota={"h100": 16}, borrowLimit={"h100": 8})
+    queue(world, "theirs", quota={"h100": 16})
+    ours = [submit(world, f"a{number}", workers=1, queue="ours") for number in range(4)]
+    for job in ours[:3]:
+        world.run(job)
+    world.until(lambda: world.job(ours[3]).reason == "QUOTA")
+    assert "of 24" in world.job(ours[3]).message
+    theirs = submit(world, "b", queue="theirs")
+    world.run(theirs)
+    assert sum(world.job(job).phase is JobPhase.RUNNING for job in ours) == 2
+
+
+def test_a_class_that_does_not_preempt_waits(world: World) -> None:
+    low = submit(world, "low", workers=4, priorityClass="low")
+    world.run(low)
+    urgent = submit(world, "urgent", workers=1)
+    world.wish(urgent, priority=10**6, preempts=False)
+    for _ in range(5):
+        world.step()
+    assert world.job(low).phase is JobPhase.RUNNING
