@@ -32,6 +32,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "restart": ("cli.verbs.steer:restart", "End the attempt of a job and begin a new one."),
     "cancel": ("cli.verbs.steer:cancel", "End a job for good."),
     "cordon": ("cli.verbs.cordon:cordon", "Let nothing new start on a node."),
+    "node": ("cli.verbs.node:node", "Measure nodes by ordinary jobs, and what was measured."),
     "drain": ("cli.verbs.drain:drain", "Empty a node: what runs there goes on elsewhere."),
     "uncordon": ("cli.verbs.cordon:uncordon", "Take a cordoned node back into use."),
     "admin": ("cli.verbs.admin:admin", "Check that the cluster keeps its promises; see to dead letters."),

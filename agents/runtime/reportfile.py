@@ -6,6 +6,7 @@ is opened.
     {"time": 1733000000.25, "rank": 0, "step": 120, "loss": 0.31}    also {"progress": {"step": ..., "loss": ...}}
     {"rank": 0, "checkpoint": "/ckpt/step-120"}                      also {"checkpoint": {"path": ...}}
     {"rank": 0, "phase": "save"}
+    {"rank": 0, "measurement": {"name": ..., "value": ..., "unit": ...}}   of a node, by its active check
 """
 
 import json
@@ -25,10 +26,11 @@ MAX_SKEW = 3600.0
 
 
 class Said(Struct, frozen=True):
-    """One line. Both are None for a line that says nothing new."""
+    """One line. All are None for a line that says nothing new."""
 
     point: ProgressPoint | None = None
     checkpoint: str | None = None
+    measurement: dict[str, Any] | None = None
 
 
 def parse_line(line: bytes, now: float) -> Said | None:
@@ -42,6 +44,8 @@ def parse_line(line: bytes, now: float) -> Said | None:
     if "checkpoint" in data:
         path = data["checkpoint"].get("path") if isinstance(data["checkpoint"], dict) else data["checkpoint"]
         return Said(checkpoint=path) if isinstance(path, str) and path else None
+    if isinstance(data.get("measurement"), dict):
+        return Said(measurement=data["measurement"])
     inner = data.get("progress")
     return _point({**data, **inner} if isinstance(inner, dict) else data, now)
 

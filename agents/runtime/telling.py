@@ -25,6 +25,8 @@ from muster.protocol import Assignment, CheckpointItem, LogChunk, ProgressPoint
 
 log = logging.getLogger("muster.agent")
 
+MOST_MEASURED = 256
+"""Measurements that are taken from one worker."""
 MOST_POINTS = 256
 """Progress points kept until they are sent; the newest win."""
 BACKLOG = 64 * 2**20
@@ -72,6 +74,7 @@ class Telling:
         self._matcher: Matcher | None = None
         self._evidence: list[Evidence] = []
         self._points: list[ProgressPoint] = []
+        self._measurements = 0
         self._stock: tuple[CheckpointItem, ...] | None = None
         self._taking: asyncio.Task[None] | None = None
         self._stock_failed = self._log_failed = self._regex_failed = False
@@ -88,6 +91,7 @@ class Telling:
             self._condition("progress.regex took too long and is not used any more", "PROGRESS_REGEX")
         said = self._reader.read(self._clock.now())
         self._add([each.point for each in said if each.point is not None])
+        self._measured([each.measurement for each in said if each.measurement is not None])
         if any(each.checkpoint for each in said) and (self._taking is None or self._taking.done()):
             self._taking = asyncio.create_task(self._take_stock())
         self._logs.look()
@@ -188,6 +192,13 @@ class Telling:
     def _add(self, points: list[ProgressPoint]) -> None:
         if points:
             self._points = (self._points + points)[-MOST_POINTS:]
+            self._on_news()
+
+    def _measured(self, found: list[dict[str, object]]) -> None:
+        """What an active check says of the node; the controller takes it only from such."""
+        for one in found[: MOST_MEASURED - self._measurements]:
+            self._measurements += 1
+            self._evidence.append(self._seen(Source.DEVICE, "", measurement=one))
             self._on_news()
 
     async def _take_stock(self) -> None:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from api import node_wire, show, wire
 from api.idempotency import Answer, only_once
-from api.node_views import NodeWorkerView, RepairView
+from api.node_views import MeasurementView, NodeWorkerView, RepairView
 from api.problems import not_found
 from api.replies import reply
 from api.requests import OnlyOnce
@@ -50,6 +50,18 @@ def workers(here: Here, name: str) -> Response:
         attempts = r.attempts_of({one.attempt_uid for one in live})
         items = [node_wire.worker(one, attempts[one.attempt_uid].job_name) for one in live]
         return reply(wire.page("Worker", r.revision(), items))
+
+
+@router.get("/{name}/measurements", response_model=ListView[MeasurementView])
+def measurements(
+    here: Here, name: str, limit: Annotated[int, Query(ge=1, le=5000, description="the newest so many")] = 1000
+) -> Response:
+    """What active checks measured on this node, oldest first."""
+    with here.store.read() as r:
+        if r.node(name) is None:
+            raise not_found("Node", name)
+        found = r.measurements(name)[-limit:]
+        return reply(wire.page("Measurement", r.revision(), [node_wire.measurement(one) for one in found]))
 
 
 @router.post("/{name}/drain", response_model=NodeView)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from controller.acts.log import job_event
+from controller.acts.measurements import record_measurements
 from controller.acts.notify import notify
 from controller.records import AttemptRecord, IncidentRecord, JobRecord, Verdict, WorkerRecord
 from controller.recovery.checkpoints import choose, redone_steps
@@ -31,6 +32,7 @@ def write_end(
     """Every worker is terminal. `reason` is None where only the evidence can tell."""
     for worker in workers:
         w.release_worker(worker.uid)
+    record_measurements(w, job, attempt, workers, now=now, new_id=new_id)
     if reason is None:
         _end_by_verdict(w, job, attempt, workers, now=now, new_id=new_id)
     else:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+MEASUREMENT_SECONDS: Final = 90 * 86400.0
 EVIDENCE_ITEMS: Final = 200
 EVIDENCE_BYTES: Final = 2**20
 """Of one attempt. The earliest evidence wins, so what comes after the limit is dropped."""

@@ -23,6 +23,7 @@ from controller.state.errors import Conflict, IllegalMove, NotFound, Taken
 from controller.state.facts import FactWriter
 from controller.state.holds import HoldWriter
 from controller.state.kinds import ATTEMPT, JOB, MEASUREMENT, NODE, POLICIES, PROGRAM, QUEUE, REPAIR, WORKER
+from controller.state.limits import MEASUREMENT_SECONDS
 from controller.state.promises import PromiseWriter
 from controller.state.statements import insert_new
 from controller.state.transaction import Transaction
@@ -217,7 +218,10 @@ class ClusterWriter(Transaction):
         return self._patch(REPAIR, uid, fields, expect_revision)
 
     def insert_measurements(self, records: Sequence[MeasurementRecord]) -> None:
+        """Those of long ago go."""
         if records:
+            old = tables.measurements.c.at < self._clock.now() - MEASUREMENT_SECONDS
+            self._connection.execute(delete(tables.measurements).where(old))
             self._insert(MEASUREMENT, records, "a measurement of this uid exists already")
 
     def put_queue(self, record: QueueRecord) -> QueueRecord:
