@@ -1,7 +1,7 @@
 """One plan in the making: what is left of the room and of the quotas, and how a gang is placed in it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from controller.scheduling.allowed import Wish, mask_of, wish_of
 from controller.scheduling.aside import Aside, asides, bars
 from controller.scheduling.book import Book, demand_of
+from controller.scheduling.caps import Caps
 from controller.scheduling.crew import Crew
 from controller.scheduling.crews import usage
 from controller.scheduling.fabric import Bools, Fabric
@@ -52,6 +53,7 @@ class Cycle:
         self.uncharged: set[str] = set()  # gangs to be repaired whose quota others use by now
         self.promised: set[str] = set()  # workers on their way out whose room is somebody's
         self.sharing: dict[str, Sharing] = {}  # of queues that share their devices in time
+        self.caps = Caps(self)
         self.lifted = False  # whether what is set aside is free for all, in thought
         self.aside: tuple[Aside, ...] = asides(self) if index.reservations or index.windows else ()
         if self.book.kinds():
@@ -150,7 +152,9 @@ class Cycle:
         return self._started(request, 0, workers, "")
 
     def _started(self, request: GangRequest, option: int, workers: tuple[WorkerPlacement, ...], note: str) -> Start:
-        self.book.add(request.queue, demand_of(request, option, len(workers)))
+        demand = demand_of(request, option, len(workers))
+        self.book.add(request.queue, demand)
+        self.caps.add(request, demand)
         self.started.append((request, workers))
         device = request.options[option][0] if not request.roles else request.roles[0].device
         return Start(
@@ -176,12 +180,12 @@ class Cycle:
         self, room: Room, request: GangRequest, mask: Bools | None = None, quota: bool = True
     ) -> tuple[int, tuple[WorkerPlacement, ...], str] | None:
         """(which kind, its workers, a note) taken out of `room`, or None. An elastic gang is as large as it can be.
-        Kinds in order; first those with which it goes back to where it was."""
+        Kinds in order, or by their speeds; first those with which it goes back to where it was."""
         own = self.mask(request)
         if own is not None:
             mask = own if mask is None else own & mask
         for keep in (True, False) if request.preferred and not request.roles else (False,):
-            for option in range(1 if request.roles else len(request.options)):
+            for option in self._ranked(request):
                 workers = self._option(room, request, option, mask, keep, quota)
                 if workers:
                     return option, workers, self._note(request, workers)
@@ -191,7 +195,7 @@ class Cycle:
         self, room: Room, request: GangRequest, option: int, mask: Bools | None, keep: bool, quota: bool
     ) -> tuple[WorkerPlacement, ...]:
         if request.roles:
-            if quota and self.book.short(request.queue, demand_of(request, option)) is not None:
+            if quota and not self.allowed(request, demand_of(request, option)):
                 return ()
             answer = choose_roles(room, request, mask)
             if answer.bounded:
@@ -201,7 +205,7 @@ class Cycle:
         for shape in rail_shapes(room, shape_of(request, device)):
 
             def fit(workers: int, shape: Shape = shape) -> dict[int, int] | None:
-                if quota and self.book.short(request.queue, demand_of(request, option, workers)) is not None:
+                if quota and not self.allowed(request, demand_of(request, option, workers)):
                     return None
                 return choose(room, request, shape, workers, mask, keep)
 
@@ -209,6 +213,24 @@ class Cycle:
             if chosen:
                 return room.take(shape, chosen)
         return ()
+
+    def allowed(self, request: GangRequest, demand: Mapping[str, int]) -> bool:
+        """Whether the books and the limit of its user leave it so much."""
+        if self.book.short(request.queue, demand) is not None:
+            return False
+        return not self.caps or self.caps.allows(request, demand)
+
+    def _ranked(self, request: GangRequest) -> Iterable[int]:
+        """The acceptable kinds in the order in which they are tried."""
+        if request.roles:
+            return range(1)
+        options = range(len(request.options))
+        if not any(request.speeds) or len(options) == 1:
+            return options
+        queue = self.index.queues.get(request.queue)
+        if queue is None or queue.spec.get("kinds") != "goodput":
+            return options
+        return sorted(options, key=lambda option: -request.speeds[option])
 
     def _note(self, request: GangRequest, workers: tuple[WorkerPlacement, ...]) -> str:
         """Cards are given out whole."""

@@ -73,7 +73,7 @@ def _grow(cycle: Cycle, crew: Crew) -> Growth | None:
         mask = mask & own
 
     def fit(workers: int) -> dict[int, int] | None:
-        if cycle.book.short(request.queue, demand_of(request, 0, workers)) is not None:
+        if not cycle.allowed(request, demand_of(request, 0, workers)):
             return None
         return choose(room, more, shape, workers, mask)
 
@@ -83,6 +83,7 @@ def _grow(cycle: Cycle, crew: Crew) -> Growth | None:
     workers = room.take(shape, chosen)
     cycle.took(room, request, workers)
     cycle.book.add(request.queue, demand_of(request, 0, len(workers)))
+    cycle.caps.add(request, demand_of(request, 0, len(workers)))
     return Growth(job_uid=request.job_uid, attempt_uid=crew.attempt.uid, workers=workers)
 
 

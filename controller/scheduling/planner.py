@@ -183,6 +183,10 @@ class _Planner:
             request = self._by_claim(request)
             if request.claim is not None:
                 return
+        capped = self.cycle.caps.refusal(request) if self.cycle.caps else None
+        if capped is not None:
+            self.waiting.append((request, capped))
+            return
         sharing = self.cycle.sharing.get(request.queue)
         if sharing is not None and sharing.sizes is not None and not request.repair:
             self._turn_over(request.queue)

@@ -62,6 +62,8 @@ class GangRequest(Struct, frozen=True, kw_only=True, gc=False):
     options: tuple[tuple[DeviceRequest | None, int], ...] = ()
     roles: tuple[Role, ...] = ()
     minimum: int | None = None
+    speeds: tuple[float, ...] = ()
+    """How fast the whole gang is on each of its kinds, relative to each other; 0 where it is not said."""
     cpu_milli: int = 0
     memory: int = 0
     max_per_node: int = 1

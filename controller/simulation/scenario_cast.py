@@ -139,7 +139,7 @@ def _queues(part: Mapping[str, Any], kinds: tuple[str, ...]) -> tuple[QueueRecor
         policy = part.get("flavour_policy") or {}
         known("flavour_policy", policy, POLICY)
         for spec in specs.values():
-            spec["kinds"] = {"order": policy.get("order", list(flavours)), "preempt": policy.get("when_can_preempt")}
+            spec.setdefault("kinds", "manifest")
     for name, minutes in (part.get("min_runtime") or {}).items():
         specs.setdefault(str(name), {})["minRuntime"] = f"{seconds(minutes):g}s"
     if part.get("consolidation"):
@@ -162,10 +162,11 @@ def _queue(queue: Mapping[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
         ("quota", ("quota", "nominal")),
         ("borrowLimit", ("borrow_limit", "borrowing_limit", "borrow")),
         ("lendLimit", ("lend_limit", "lending_limit", "lend")),
+        ("userLimit", ("user_limit",)),
     ):
         if (found := amounts(*keys)) is not None:
             spec[name] = found
-    for name, key in (("parent", "parent"), ("weight", "weight")):
+    for name, key in (("parent", "parent"), ("weight", "weight"), ("discipline", "discipline"), ("kinds", "kinds")):
         if key in queue:
             spec[name] = queue[key]
     if "min_runtime" in queue:
@@ -209,6 +210,9 @@ def job_of(fields: Mapping[str, Any], stage: Stage) -> JobRecord:
         "topology": _topology(fields),
         "preemption": {"allowed": fields.get("preemptible", True), "migrate": fields.get("migratable", False)},
     }
+    for kind in spec["accelerators"]:
+        if kind["type"] in (fields.get("speeds") or {}):
+            kind["speed"] = fields["speeds"][kind["type"]]
     if "min" in elastic:
         spec["minWorkers"] = int(elastic["min"])
         spec["resizes"] = "live"

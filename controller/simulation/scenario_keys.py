@@ -82,6 +82,7 @@ JOB: Final = frozenset(
         "max_pods",
         "exclude",
         "user",
+        "speeds",
     ]
 )
 ROLE: Final = frozenset(["role", "pods", "per_pod", "required"])
@@ -99,6 +100,9 @@ QUEUE: Final = frozenset(
         "lend_limit",
         "lending_limit",
         "min_runtime",
+        "user_limit",
+        "discipline",
+        "kinds",
     ]
 )
 FLAVOUR: Final = frozenset(["nodes", "quota"])

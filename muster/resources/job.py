@@ -4,7 +4,7 @@ What only later releases act upon (services, containers, volumes) is not accepte
 """
 
 import re
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -95,6 +95,10 @@ class JobSpec(Model):
     """A gang: all of them or none. One worker is one launched unit on one node."""
     min_workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
     """Elastic: with fewer workers than `workers`, but not fewer than this, it runs, too."""
+    max_workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
+    """Elastic: it makes use of more workers than `workers` where nobody else needs them, up to this."""
+    throughput: dict[Annotated[int, Field(ge=1, le=MAX_WORKERS)], Annotated[float, Field(ge=0)]] | None = None
+    """Its speed by the number of workers, in any unit, at the same global batch: for queues that share their devices in time."""
     max_per_node: int = Field(default=1, ge=1, le=1024)
     ranks_per_worker: int | None = Field(default=None, ge=1, le=1024)
     """Framework processes inside a worker; by default one for each accelerator (at least one)."""
@@ -167,6 +171,12 @@ class JobSpec(Model):
 
     @model_validator(mode="after")
     def _elastic_has_sense(self) -> Self:
+        if self.max_workers is not None and self.max_workers < self.workers:
+            raise ValueError(f"maxWorkers: {self.max_workers} is fewer than its {self.workers} workers")
+        if self.throughput is not None and not self.throughput.get(self.workers):
+            raise ValueError(f"throughput: expected a speed above 0 for its {self.workers} workers")
+        if self.roles and (self.max_workers is not None or self.throughput is not None):
+            raise ValueError("maxWorkers and throughput: not together with roles")
         if self.min_workers is not None:
             if self.roles:
                 raise ValueError("minWorkers: not together with roles")

@@ -25,6 +25,8 @@ MUTABILITY: Final[dict[str, When]] = {
     "spec.after": When.LIVE,
     "spec.array": When.NEVER,
     "spec.array.parallelism": When.LIVE,
+    "spec.maxWorkers": When.NEXT_ATTEMPT,
+    "spec.throughput": When.LIVE,
     "spec.roles": When.NEXT_ATTEMPT,
     "spec.maxPerNode": When.NEXT_ATTEMPT,
     "spec.ranksPerWorker": When.NEXT_ATTEMPT,

@@ -28,6 +28,8 @@ class Accelerators(Model):
     """Devices of each worker."""
     workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
     """Workers of the gang when this kind is chosen; the job's own `workers` otherwise."""
+    speed: float | None = Field(default=None, gt=0, le=1_000_000)
+    """How fast the whole job is on this kind, relative to the others: for queues that choose kinds by goodput."""
     env: Environment | None = None
     """Added to the environment when this kind is chosen."""
 

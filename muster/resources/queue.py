@@ -44,6 +44,11 @@ class QueueSpec(Model):
     """Devices of each kind that it may use beyond its quota; whatever others leave unless said."""
     lend_limit: Amounts | None = None
     """Devices of each kind of its quota that others may borrow; all unless said."""
+    user_limit: Amounts | None = None
+    """Devices of each kind that the jobs of one user in this queue may hold at a time."""
+    kinds: Literal["manifest", "goodput"] | None = None
+    """Which acceptable kind of accelerator is tried first: as the job has them (unless said), or the fastest by the speeds that it
+    gives."""
     discipline: Literal["fair", "timeSharing"] | None = None
     """fair (unless said): priority, then age, with the queues by their shares; timeSharing: who is expected to end soonest runs,
     learned from past runs of the same program, and whoever saves checkpoints yields."""
@@ -56,7 +61,7 @@ class QueueSpec(Model):
     stopped: bool = False
     """A stopped queue accepts jobs and starts none."""
 
-    @field_validator("quota", "borrow_limit", "lend_limit", mode="before")
+    @field_validator("quota", "borrow_limit", "lend_limit", "user_limit", mode="before")
     @classmethod
     def _whole(cls, value: Any) -> Any:
         """true and 1.0 are no numbers of devices."""
