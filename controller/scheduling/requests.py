@@ -64,7 +64,7 @@ def request_of(job: JobRecord) -> GangRequest:
         repair=job.phase is JobPhase.RECOVERING,
         options=_options(spec, topology),
         roles=tuple(_role(role, spec, topology) for role in spec.get("roles") or ()),
-        minimum=spec.get("minWorkers"),
+        minimum=spec.get("minWorkers") or (spec.get("workers", 1) if spec.get("maxWorkers") else None),
         speeds=tuple(float(kind.get("speed") or 0.0) for kind in spec.get("accelerators") or ()),
         cpu_milli=parse_cpu(spec.get("cpu", "1")),
         memory=parse_memory(spec.get("memory", "256Mi")),
