@@ -1,161 +1,105 @@
-"""How fast the control plane is, beside what its rows cost as plain INSERTs: `./run bench control [--database sqlite]`.
+"""How fast the control plane is, beside what its rows cost as plain INSERTs: `./run bench control`.
 
-One API process on a PostgreSQL with fsync on (or SQLite), real HTTP by threads of this process, everything on this
-machine. Whatever else runs on it makes the figures worse; the load is printed with them.
+A PostgreSQL with fsync on (or SQLite), a Redis, one API process, a controller, and the load itself (clients, watchers,
+agents: one process of lean clients), everything on this machine. Whatever else runs on it makes the figures worse; the
+load is printed with them.
 """
 
 import argparse
+import asyncio
+import json
 import os
-import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
-import threading
-import time
-from contextlib import suppress
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from sqlalchemy import create_engine, text
+from benchmarks import control_agents, control_jobs, control_reads
+from benchmarks.common import machine
+from benchmarks.figures import Figure
+from benchmarks.lab import Lab
 
-from controller.state import open_store
-from muster.client import Client, MusterError
-from muster.clock import SystemClock
+Part = Callable[[Lab, argparse.Namespace], Coroutine[Any, Any, list[Figure]]]
 
-ROOT = Path(__file__).parents[1]
-CLIENTS = 16
-SPEC = {"command": ["true"], "workers": 1}
+PARTS: dict[str, Part] = {
+    "submit": control_jobs.submit,
+    "bulk": control_jobs.bulk,
+    "pages": control_reads.pages,
+    "watch": control_reads.watch,
+    "starts": control_agents.starts,
+    "exchange": control_agents.exchange,
+    "fleet": control_agents.fleet,
+}
 
-
-def plain_inserts(url: str, seconds: float) -> float:
-    """Transactions a second of one connection that inserts the rows of one submission (job, event, two changes)."""
-    engine = create_engine(url)
-    body = "x" * 600
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE IF NOT EXISTS plain (a BIGINT, b TEXT)"))
-    end, count = time.monotonic() + seconds, 0
-    with engine.connect() as connection:
-        while time.monotonic() < end:
-            for size in (600, 200, 60, 60):
-                connection.execute(text("INSERT INTO plain VALUES (:a, :b)"), {"a": count, "b": body[:size]})
-            connection.commit()
-            count += 1
-    engine.dispose()
-    return count / seconds
-
-
-def submissions(url: str, token: str, seconds: float) -> list[float]:
-    """Milliseconds of each acknowledged submission by 16 clients, each with one connection that it keeps."""
-    took: list[float] = []
-    end = time.monotonic() + seconds
-
-    def submit(index: int) -> None:
-        client, number = Client(url, token, retries=0), 0
-        while time.monotonic() < end:
-            job = {"apiVersion": "muster.dev/v1", "kind": "Job", "metadata": {"name": f"bench-{index}-{number}"}}
-            began = time.monotonic()
-            client.create(job | {"spec": SPEC})
-            took.append((time.monotonic() - began) * 1000)
-            number += 1
-
-    threads = [threading.Thread(target=submit, args=(index,)) for index in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return took
-
-
-def pages(url: str, token: str, rounds: int) -> list[float]:
-    """Milliseconds of a page of 100 jobs."""
-    client, took = Client(url, token), []
-    for _ in range(rounds):
-        began = time.monotonic()
-        client.http.json("GET", "/api/v1/jobs", {"limit": 100})
-        took.append((time.monotonic() - began) * 1000)
-    return took
-
-
-def serve(folder: Path, database: str) -> tuple["subprocess.Popen[bytes]", str, str]:
-    """An API process, its URL and its token."""
-    from tests.chaos.soak.cluster import free_ports
-
-    (port,) = free_ports(1)
-    env = os.environ | {
-        "PYTHONPATH": str(ROOT),
-        "MUSTER_DATABASE_URL": database,
-        "MUSTER_LOG_STORE": str(folder / "logs"),
-        "MUSTER_API_PORT": str(port),
-        "MUSTER_ADMIN_TOKEN_FILE": str(folder / "token"),
-        "MUSTER_AGENT_TOKEN_FILE": str(folder / "agent-token"),
-        "MUSTER_SECRET_FILE": str(folder / "secret"),
-    }
-    with (folder / "api.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-P", "-m", "api.main"], env=env, stdout=log, stderr=log)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        with suppress(OSError, MusterError):
-            token = (folder / "token").read_text().strip()
-            Client(f"http://127.0.0.1:{port}", token, retries=0).http.json("GET", "/api/v1/version")
-            return process, f"http://127.0.0.1:{port}", token
-        time.sleep(0.1)
-    process.kill()
-    raise SystemExit((folder / "api.log").read_text(errors="replace")[-2000:])
-
-
-def percentile(samples: list[float], share: float) -> float:
-    return sorted(samples)[min(len(samples) - 1, int(len(samples) * share))]
+SLURM = (
+    "Slurm 22.05 on a machine like this one: 144 (4,096 nodes) to 270 (1,024 nodes) sbatch a second with 8 clients, "
+    "126 to 285 starts a second"
+)
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(prog="./run bench control", description=__doc__)
-    asked.add_argument("--database", choices=("postgresql", "sqlite"), default="postgresql")
-    asked.add_argument("--seconds", type=float, default=10.0, help="of each measurement (10)")
-    given = asked.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="muster-bench-"))
-    server: Any = None
-    url = f"sqlite:///{folder}/muster.db"
-    if given.database == "postgresql":
-        from tests.chaos.soak.postgres import Postgres
-
-        server = Postgres(Path(tempfile.mkdtemp(prefix="muster-bench-postgres-")))
-        url = server.url
+    given = arguments()
+    lab = Lab(given.database)
+    before = os.getloadavg()[0]
+    figures: list[Figure] = []
+    if not given.json:
+        print(f"{os.cpu_count()} cores, load {before:.1f} before the start; {given.database}", flush=True)
     try:
-        measure(folder, url, given.seconds)
+        for name, part in PARTS.items():
+            if given.only and name not in given.only:
+                continue
+            for figure in run(part(lab, given)):
+                figures.append(figure)
+                if not given.json:
+                    print(figure.line(), flush=True)
     finally:
-        if server is not None:
-            server.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        lab.close()
+    report(given, figures, before)
     return 0
 
 
-def measure(folder: Path, database: str, seconds: float) -> None:
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start; {database.partition(':')[0]}")
-    store = open_store(database, clock=SystemClock(), new_id=str)
-    store.migrate()
-    store.close()
-    limit = plain_inserts(database, seconds / 2)
-    process, url, token = serve(folder, database)
-    try:
-        took = submissions(url, token, seconds)
-        listed = pages(url, token, 30)
-    finally:
-        process.terminate()
-        process.wait(30)
-    rate = len(took) / seconds
-    rows = [
-        ("submissions acknowledged, 16 clients", f"{rate:.0f} /s", ">= 300 /s"),
-        ("  median, p99", f"{statistics.median(took):.0f} ms, {percentile(took, 0.99):.0f} ms", "p99 < 150 ms"),
-        ("  the same rows as plain INSERTs, 1 connection", f"{limit:.0f} /s", "beside it"),
-        (f"a page of 100 of {len(took)} jobs, median", f"{statistics.median(listed):.0f} ms", "< 50 ms"),
-    ]
-    for name, value, wanted in rows:
-        print(f"{name:<50} {value:>18}   {wanted}")
-    print(f"load {os.getloadavg()[0]:.1f} at the end; clients, API and database share these cores")
-    print("Slurm 22.05 on a machine like this one: 144 to 270 sbatch a second with 8 clients")
+def run(work: Coroutine[Any, Any, list[Figure]]) -> list[Figure]:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def report(given: argparse.Namespace, figures: list[Figure], before: float) -> None:
+    after = os.getloadavg()[0]
+    if given.json:
+        print(
+            json.dumps(
+                {
+                    **machine(),
+                    "cores": os.cpu_count(),
+                    "database": given.database,
+                    "load": {"before": before, "after": after},
+                    "figures": [figure.wire() for figure in figures],
+                    "slurm": SLURM,
+                }
+            )
+        )
+        return
+    print(f"load {after:.1f} at the end; clients, agents, API, controller and database share these cores")
+    print(SLURM)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./run bench control", description=__doc__)
+    add = parser.add_argument
+    add("--database", choices=("postgresql", "sqlite"), default="postgresql")
+    add("--only", action="append", choices=tuple(PARTS), metavar="PART", help=f"may be repeated: {', '.join(PARTS)}")
+    add("--seconds", type=float, default=10.0, help="of each measurement of a rate (10)")
+    add("--jobs", type=int, default=200_000, help="jobs out of which pages are read (200,000)")
+    add("--watchers", type=int, default=1_000, help="watchers that wait for a change (1,000)")
+    add("--starts", type=int, default=2_000, help="jobs that are started (2,000)")
+    add("--agents", type=int, default=2_000, help="simulated agents of the fleet (2,000)")
+    add("--fleet-minutes", type=float, default=1.0, help="how long the fleet is watched (1)")
+    add("--json", action="store_true", help="one JSON object on standard output, and nothing else")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
