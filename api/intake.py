@@ -30,8 +30,12 @@ from muster.resources.job import Job
 
 log = structlog.get_logger("muster.api")
 
-GATHERED: Final = 2_000
-"""Most jobs of one transaction of several requests."""
+GATHERED: Final = 500
+"""Jobs of one transaction, about: requests are taken until there are so many."""
+
+WORKERS: Final = 2
+MANY: Final = 200
+"""Jobs that wait for which a second transaction is prepared while the first commits."""
 
 TRIES: Final = 3
 """For a request that another process was quicker than: what it wrote is seen then."""
@@ -69,10 +73,11 @@ class Intake:
     ) -> None:
         self._store, self._inventory, self._forecasts, self._hints = store, inventory, forecasts, hints
         self._clock, self._new_id = clock, new_id
-        self._pool = ThreadPoolExecutor(1, "intake")
+        self._pool = ThreadPoolExecutor(WORKERS, "intake")
         self._lock = threading.Lock()
         self._waiting: deque[Asked] = deque()
-        self._busy = False
+        self._backlog = 0
+        self._workers = 0
 
     def add(
         self,
@@ -87,8 +92,11 @@ class Intake:
         asked = Asked(jobs=tuple(jobs), user=user, actor=actor, once=once, answer=Future())
         with self._lock:
             self._waiting.append(asked)
-            idle, self._busy = not self._busy, True
-        if idle:
+            self._backlog += len(asked.jobs)
+            wanted = 1 if self._backlog < MANY else WORKERS
+            new = self._workers < wanted
+            self._workers += new
+        if new:
             self._pool.submit(self._work)
         return asked.answer
 
@@ -114,10 +122,11 @@ class Intake:
                 if once is not None:
                     keys.add(once.key)
                 asked = self._waiting.popleft()
+                self._backlog -= len(asked.jobs)
                 if asked.answer.set_running_or_notify_cancel():  # else nobody waits for it any more
                     group.append(asked)
                     size += len(asked.jobs)
-            self._busy = bool(group)
+            self._workers -= not group
         return group
 
     def _take_in(self, group: list[Asked]) -> None:

@@ -14,6 +14,7 @@ from api.app import create_app, prepare, stop_streams
 from api.credentials import BadSecret
 from api.settings import Settings, from_environment
 from controller import logs
+from controller.collecting import seldom_collect
 from controller.state import StoreError
 
 log = structlog.get_logger("muster.api")
@@ -71,6 +72,7 @@ def serve(settings: Settings, listener: socket.socket) -> int:
         timeout_graceful_shutdown=LEAVE_SECONDS,
         server_header=False,
     )
+    seldom_collect()
     log.info("listening", url=f"http://{host}:{port}")
     Server(config).run(sockets=[listener])
     return 0

@@ -17,12 +17,24 @@ from typing import Any
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
+from controller.records import NodeRecord
 from controller.state import Store, open_store
 from muster.client import Client, MusterError
 from muster.clock import SystemClock
-from muster.protocol import Lease
+from muster.protocol import Device, Lease
+from muster.states import NodePhase
 
 ROOT = Path(__file__).parents[1]
+
+NODE = NodeRecord(
+    name="there-is-one",
+    uid="there-is-one",
+    phase=NodePhase.LOST,
+    cpu_milli=64_000,
+    memory=2**39,
+    devices=tuple(Device(index=index, type="h100", virtual=True) for index in range(8)),
+)
+"""So that jobs are accepted without the warning that no cluster like this could run them. Nothing starts on it."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -55,8 +67,8 @@ class Lab:
                 connection.execute(text(f"CREATE DATABASE {name}"))
             engine.dispose()
             url = make_url(self._postgres.url).set(database=name).render_as_string(hide_password=False)
-        with self.store(url):
-            pass
+        with self.store(url) as store, store.write() as w:
+            w.put_node(NODE)
         return url
 
     def store(self, url: str) -> "Opened":

@@ -15,6 +15,7 @@ import structlog
 
 from controller import logs
 from controller.acts.receipts import write_receipts
+from controller.collecting import seldom_collect
 from controller.companion import Companion
 from controller.executors.agents import AgentsExecutor
 from controller.executors.base import Executor
@@ -182,6 +183,7 @@ def main() -> int:
             return 2
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
+    seldom_collect()
     try:
         controller.run()
     except StoreError as error:

@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, update
 
 from controller.state import tables
-from controller.state.columns import bound, mend, shape_of
+from controller.state.columns import mend, rows_json, shape_of
 from controller.state.kinds import KINDS, Kind, namespace_of
 from controller.state.statements import insert_into, stamping
 from controller.state.types import Actor
@@ -112,14 +112,16 @@ def _append(connection: Connection, touched: list[Touched], at: float) -> int:
 def _append_in_one_trip(connection: Connection, touched: list[Touched], at: float) -> int:
     entries = [_entry(one) | {"n": n} for n, one in enumerate(touched, 1)]
     born: dict[str, list[dict[str, Any]]] = {}
+    places: dict[str, list[dict[str, int]]] = {}
     for n, one in enumerate(touched, 1):
         if one.row is not None:
-            row = {name: value for name, value in one.row.items() if name != "revision"}
-            born.setdefault(one.kind.name, []).append(bound(one.kind.table, row) | {"n": n})
+            one.row.pop("revision", None)
+            born.setdefault(one.kind.name, []).append(one.row)
+            places.setdefault(one.kind.name, []).append({"n": n})
     stamped = sorted({one.kind.name for one in touched if one.op == "put" and one.row is None})
-    shapes = tuple((name, tuple(key for key in rows[0] if key != "n")) for name, rows in sorted(born.items()))
-    parameters: dict[str, Any] = {"count": len(touched), "at": at, "entries": _json(entries)}
-    parameters |= {f"born_{name}": _json(rows) for name, rows in born.items()}
+    shapes = tuple((name, tuple(rows[0])) for name, rows in sorted(born.items()))
+    parameters: dict[str, Any] = {"count": len(touched), "at": at, "entries": msgspec.json.encode(entries).decode()}
+    parameters |= {f"born_{name}": rows_json(KINDS[name].table, rows, places[name]) for name, rows in born.items()}
     return int(connection.exec_driver_sql(_one_trip(tuple(stamped), shapes), parameters).scalars().all()[0])
 
 
@@ -167,7 +169,3 @@ def _insert_born(name: str, columns: tuple[str, ...]) -> str:
         INSERT INTO {table.name} ({named}, revision) SELECT {taken}, base + n
         FROM taken, json_to_recordset(%(born_{name})s::json) AS e(n bigint, {shape_of(table, columns)})
     )"""
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

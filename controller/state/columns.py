@@ -6,7 +6,8 @@ TEXT column, encoded and decoded by msgspec with the field's own type.
 
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -118,6 +119,31 @@ def bound(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value if value is None or (bind := binders[name]) is None else bind(value) for name, value in row.items()
     }
+
+
+def rows_json(table: Table, rows: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The rows as json_to_recordset of PostgreSQL takes them, each with the values of `more` (numbers). What is kept as
+    JSON stays nested, for the text of an object in JSON is its value in a text column."""
+    made = [{**row, **extra} for row, extra in zip(rows, more, strict=True)] if more else rows
+    if _nests(table):
+        with suppress(UnicodeEncodeError):
+            found = msgspec.json.encode(made).decode()
+            if "\\u0000" not in found:
+                return found
+    bounds = [bound(table, row) for row in rows]
+    made = [{**row, **extra} for row, extra in zip(bounds, more, strict=True)] if more else bounds
+    return msgspec.json.encode(made).decode()
+
+
+@cache
+def _nests(table: Table) -> bool:
+    """Whether what the JSON columns hold is always an object or a list: a string would lose its quotes."""
+    return all(_is_nest(column.type.type_) for column in table.columns if isinstance(column.type, Json))
+
+
+def _is_nest(hint: Any) -> bool:
+    found = typing.get_origin(hint) or hint
+    return isinstance(found, type) and issubclass(found, dict | list | tuple | msgspec.Struct)
 
 
 _POSTGRESQL = {BigInteger: "bigint", Double: "double precision", Boolean: "boolean"}

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import msgspec
 from sqlalchemy import (
     BindParameter,
     Connection,
@@ -22,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from controller.state.columns import bound, shape_of
+from controller.state.columns import rows_json, shape_of
 from controller.state.kinds import Kind
 from muster.states import sources
 
@@ -62,17 +61,15 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     if connection.dialect.name != "postgresql" or len(rows) < 2:
         connection.execute(insert_into(table), [dict(row) for row in rows])
         return
-    data = msgspec.json.encode([bound(table, row) for row in rows]).decode()
-    connection.exec_driver_sql(_insert_recordset(table, tuple(rows[0])), {"rows": data})
+    connection.exec_driver_sql(_insert_recordset(table, tuple(rows[0])), {"rows": rows_json(table, rows)})
 
 
 def insert_new(connection: Connection, table: Table, keys: tuple[str, ...], rows: Sequence[Mapping[str, Any]]) -> int:
     """Like `insert_rows`, but rows stay whose `keys` are there already. How many were inserted."""
     if connection.dialect.name != "postgresql" or len(rows) < 2:
         return connection.execute(insert_or(connection.dialect.name, table, keys), [dict(row) for row in rows]).rowcount
-    data = msgspec.json.encode([bound(table, row) for row in rows]).decode()
     statement = f"{_insert_recordset(table, tuple(rows[0]))} ON CONFLICT ({', '.join(keys)}) DO NOTHING"
-    return connection.exec_driver_sql(statement, {"rows": data}).rowcount
+    return connection.exec_driver_sql(statement, {"rows": rows_json(table, rows)}).rowcount
 
 
 @cache

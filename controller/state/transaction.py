@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NoReturn
 
-import msgspec
 from sqlalchemy import Connection, exc, select
 
 from controller.state import trail
 from controller.state.appending import Buffer
 from controller.state.changes import Reading
-from controller.state.columns import bound
+from controller.state.columns import rows_json
 from controller.state.engine import meaning
 from controller.state.errors import Conflict, IllegalMove, NotFound, StoreError, Taken
 from controller.state.kinds import Kind, R
@@ -137,9 +136,9 @@ class Transaction(Reading):
         for _, fields in rows:
             _check(kind, fields)
         more = {} if target is None else {"phase": target}
-        data = [bound(kind.table, fields | more) | {"the_key": key} for key, fields in rows]
+        data = rows_json(kind.table, [fields | more for _, fields in rows], [{"the_key": key} for key, _ in rows])
         statement = changing_all(kind, names if target is None else (*names, "phase"), target)
-        changed = self._connection.execute(statement, {"rows": msgspec.json.encode(data).decode()})
+        changed = self._connection.execute(statement, {"rows": data})
         found = {getattr(record, kind.key): record for record in map(kind.read, changed)}
         for key, fields in rows:
             if key not in found:
