@@ -33,6 +33,7 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     expected_devices: int | None = None
     plugins: str = ""
     users: dict[str, str] = {}
+    engine: str = "auto"
     log_level: str = "info"
 
     @property
@@ -87,6 +88,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
         expected_devices=int(expected) if expected else None,
         plugins=env.get("MUSTER_HEALTH_PLUGINS", "/etc/muster/health.d"),
         users=users,
+        engine=env.get("MUSTER_CONTAINER_ENGINE") or "auto",
         log_level=env.get("MUSTER_LOG_LEVEL", "info"),
     )
 

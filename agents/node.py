@@ -6,6 +6,7 @@ upon: assignments and diaries in the workers' folders, the highest epoch of each
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,8 @@ from agents.config import AgentConfig
 from agents.health.monitor import Monitor
 from agents.runtime import diary, prepare
 from agents.runtime.children import Children
+from agents.runtime.containers.choosing import choose
+from agents.runtime.containers.pulling import Images
 from agents.runtime.decide import Wanted
 from agents.runtime.folder import Folder, replace
 from agents.runtime.users import Users
@@ -98,6 +101,7 @@ class Node:
                 environ=environ,
                 inventory=self.health.inventory,
                 users=self._users,
+                engine=choose(config.engine, environ.get("PATH", os.defpath), config.directory / "images"),
             ),
             clock=clock,
             children=children,
@@ -105,6 +109,7 @@ class Node:
             leased=self._leased,
             changed=self._something_changed,
             in_the_way=self._in_the_way,
+            images=Images(children),
         )
 
     def _something_changed(self) -> None:

@@ -14,6 +14,12 @@ from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 NULL = Path("/dev/null")
+MINIMAL = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
+AT_HOME = (
+    *("HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "REGISTRY_AUTH_FILE"),
+    *("DOCKER_HOST", "DOCKER_CONFIG", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERD_ADDRESS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
 
 
 class Children:
@@ -30,17 +36,26 @@ class Children:
         return set(self._exits)
 
     def spawn(
-        self, argv: Sequence[str], *, stdin: int | None = None, stdout: int | None = None, stderr: Path = NULL
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: Path = NULL,
+        together: bool = False,
+        home: bool = False,
     ) -> tuple[int, asyncio.Future[int]]:
-        """In a session of its own, with a minimal environment; what is not given is /dev/null. The future is the exit
-        status as os.waitstatus_to_exitcode gives it. Raises OSError."""
+        """In a session of its own, with a minimal environment (`home`: and what programs need that keep files of their
+        user, or reach out); what is not given is /dev/null. `together` sends stderr where stdout goes. The future is the
+        exit status as os.waitstatus_to_exitcode gives it. Raises OSError."""
         appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         actions: list[tuple[object, ...]] = [
             (os.POSIX_SPAWN_OPEN, 0, str(NULL), os.O_RDONLY, 0) if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(NULL), appending, 0) if stdout is None else (os.POSIX_SPAWN_DUP2, stdout, 1),
-            (os.POSIX_SPAWN_OPEN, 2, str(stderr), appending, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2) if together else (os.POSIX_SPAWN_OPEN, 2, str(stderr), appending, 0o600),
         ]
-        env = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
+        names = (*MINIMAL, *(AT_HOME if home else ()))
+        env = {name: os.environ[name] for name in names if name in os.environ}
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         pid = os.posix_spawn(argv[0], list(argv), env, file_actions=actions, setsid=True, setsigdef=[signal.SIGPIPE])
         self._exits[pid] = future

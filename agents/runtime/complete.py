@@ -108,12 +108,15 @@ def launch_file(
     boot_id: str,
     deadline: float | None,
     denied: tuple[str, ...] = (),
+    removals: tuple[tuple[str, ...], ...] = (),
 ) -> Any:
-    """launch.json. `deadline` is on CLOCK_BOOTTIME; `denied` are files of devices that are not the worker's."""
+    """launch.json. `deadline` is on CLOCK_BOOTTIME; `denied` are files of devices that are not the worker's, `removals`
+    the commands that end its containers."""
     how = assignment.template.how
     return {
         "limits": {"cpu": how.cpu, "memory": how.memory},
         "denied": denied,
+        "removals": removals,
         "worker": assignment.worker_uid,
         "attempt": assignment.attempt,
         "epoch": assignment.epoch,

@@ -14,10 +14,12 @@ import msgspec
 
 from agents.runtime import binding
 from agents.runtime.complete import ProcessLaunch, Site, complete, expand, inherited, launch_file, path_of
+from agents.runtime.containers import boxes
+from agents.runtime.containers.contract import Engine
 from agents.runtime.folder import Folder, replace
 from agents.runtime.isolation import denied
 from agents.runtime.users import User, Users
-from muster.launch import LaunchTemplate
+from muster.launch import Container, LaunchTemplate
 from muster.protocol import Assignment, Device, Inventory
 
 LOGIN = ("/bin/bash", "-l", "-c", 'exec "$@"', "muster")
@@ -43,6 +45,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     environ: dict[str, str]
     inventory: Callable[[], Inventory]
     users: Users
+    engine: Engine | None = None
 
 
 def prepare(folder: Folder, assignment: Assignment, node: Node, deadline: float | None) -> None:
@@ -57,14 +60,17 @@ def prepare(folder: Folder, assignment: Assignment, node: Node, deadline: float 
         workdir = _workdir(template.workdir, folder)
         _write_files(template, site, folder)
         processes = _placed(complete(assignment, site, base, workdir), assignment, node, user)
+        removals: tuple[tuple[str, ...], ...] = ()
+        if (container := template.how.container) is not None:
+            processes, removals = _boxed(processes, assignment, container, node, folder, user)
         for process in processes:
-            find_program(process.argv[0], process.env.get("PATH", ""), workdir)
+            find_program(process.argv[0], process.env.get("PATH", ""), process.cwd)
         if user is not None:
             _give(folder, user)
         if busy := busy_ports(template.listens):
             raise Refusal("PORT_BUSY", f"in use on this node: port {', '.join(map(str, busy))}", busy)
         foreign = denied(node.inventory().devices, assignment.devices)
-        launch = launch_file(assignment, processes, node.boot_id, deadline, foreign)
+        launch = launch_file(assignment, processes, node.boot_id, deadline, foreign, removals)
         replace(folder.launch, msgspec.json.encode(launch))
     except ValueError as error:
         raise Refusal("LAUNCH_FAILED", str(error)) from error
@@ -120,6 +126,29 @@ def _placed(
     )
 
 
+def _boxed(
+    processes: tuple[ProcessLaunch, ...],
+    assignment: Assignment,
+    container: Container,
+    node: Node,
+    folder: Folder,
+    user: User | None,
+) -> tuple[tuple[ProcessLaunch, ...], tuple[tuple[str, ...], ...]]:
+    """In their containers, and what removes these. Raises Refusal."""
+    if node.engine is None:
+        raise Refusal(
+            "NO_CONTAINER_ENGINE", "no container engine is installed on this node (podman, docker, nerdctl, apptainer)"
+        )
+    for mount in container.mounts:
+        if not Path(mount.source).exists():
+            raise Refusal("WORKDIR_MISSING", f"mounts: there is no {mount.source} on this node")
+    folder.report.touch(mode=0o600)
+    names = [boxes.name_of(assignment.worker_uid, number) for number in range(len(processes))]
+    removals = tuple(node.engine.remove(name) for name in names) if node.engine.daemon else ()
+    devices = _devices(assignment, node)
+    return boxes.boxed(processes, assignment, container, node.engine, devices, folder, user), removals
+
+
 def _give(folder: Folder, user: User) -> None:
     """The worker's own folders and its report file; what else is there stays the agent's. Raises OSError."""
     folder.path.chmod(0o711)
@@ -162,7 +191,7 @@ def find_python(path: str) -> str:
 
 def _site(folder: Folder, template: LaunchTemplate, node: Node, base: Mapping[str, str]) -> Site:
     return Site(
-        python=find_python(path_of(template, base)),
+        python="python3" if template.how.container else find_python(path_of(template, base)),
         interface=node.interface,
         address=node.address,
         dir=str(folder.work),

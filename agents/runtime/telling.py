@@ -39,6 +39,8 @@ UNSTARTED = {
     "DISK_FULL",
     "LAUNCH_FAILED",
     "STALE_EPOCH",
+    "IMAGE_PULL",
+    "NO_CONTAINER_ENGINE",
 }
 
 

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from agents.runtime import diary, prepare, sweep
 from agents.runtime.children import Children
+from agents.runtime.containers.boxes import name_of
+from agents.runtime.containers.pulling import Images, NoImage
 from agents.runtime.decide import Act, Seen, Wanted, decide
 from agents.runtime.folder import Folder
 from agents.runtime.link import ShimLink
@@ -39,6 +41,10 @@ UNSHIPPED_PATIENCE = 600.0
 """Seconds that logs of a worker nobody lists any more wait for a log store that does not take them."""
 
 
+class NotWanted(Exception):
+    """The worker was called off while it was being prepared."""
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What all workers of a node share. `archive` is the folder of ended workers' diaries. `lease_from` is the boottime from which the node's lease runs; `leased` is set
     while it is being renewed."""
@@ -52,6 +58,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     leased: asyncio.Event
     changed: Callable[[], None]
     in_the_way: Callable[[Assignment], str]
+    images: Images
 
 
 class Worker:
@@ -68,7 +75,7 @@ class Worker:
         self._refused: tuple[int, prepare.Refusal] | None = None
         self._unlisted_at: float | None = None
         self._told_to_stop: Wanted | None = None
-        self._waits = ""
+        self._waits = self._doing = ""
         self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news, self._user)
         self.report = self._describe(around.clock.now())
 
@@ -118,8 +125,11 @@ class Worker:
         self, rank: int | None, argv: tuple[str, ...], env: dict[str, str], *, tty: bool, descriptors: list[int]
     ) -> bool:
         """A command in the environment and folder of the process that has `rank`. False when there is no shim."""
-        processes = len(self.assignment.template.processes)
+        processes, container = len(self.assignment.template.processes), self.assignment.template.how.container
         process = 0 if rank is None else min(max(0, rank - self.first_rank()), processes - 1)
+        engine = self._around.node.engine
+        if container is not None and engine is not None:
+            argv = engine.enter(name_of(self.uid, process), argv, sorted(env), tty=tty)
         return self._link.send_with(descriptors, do="exec", process=process, argv=argv, env=env, tty=tty)
 
     def processes(self) -> set[int]:
@@ -219,6 +229,8 @@ class Worker:
         self._say()
         try:
             await self._start_shim(assignment)
+        except NotWanted:
+            return
         except prepare.Refusal as refusal:
             log.warning("worker %s cannot be launched: %s: %s", self.uid, refusal.code, refusal.message)
             self._refused = (assignment.revision, refusal)
@@ -235,6 +247,7 @@ class Worker:
         """Raises Refusal."""
         around = self._around
         await around.leased.wait()
+        await self._get_image()
         deadline = self._deadline()
         try:
             await in_thread(
@@ -254,6 +267,46 @@ class Worker:
         if not there:
             raise prepare.Refusal("LAUNCH_FAILED", f"the shim did not come up: {_last_line(self.folder.errors)}")
 
+    async def _get_image(self) -> None:
+        """Before anything else, so that the barrier waits for it on every node. Raises Refusal, and NotWanted when the
+        worker is called off meanwhile."""
+        container, engine = self.assignment.template.how.container, self._around.node.engine
+        if container is None or engine is None:
+            return
+        pulling = asyncio.ensure_future(
+            self._around.images.ready(engine, container.image, container.pull, self._progress)
+        )
+        try:
+            while not pulling.done():
+                self._woken.clear()
+                woken = asyncio.ensure_future(self._woken.wait())
+                await asyncio.wait((pulling, woken), return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+                if self.wanted.desired in ("", "stop") and not pulling.done():
+                    raise NotWanted
+            pulling.result()
+        except NoImage as error:
+            raise prepare.Refusal("IMAGE_PULL", str(error)) from None
+        finally:
+            pulling.cancel()
+            self._doing = ""
+
+    def _progress(self, text: str) -> None:
+        self._doing = text
+        self._say()
+
+    async def _remove_containers(self) -> None:
+        """What the shim would have done. Raises OSError."""
+        engine, template = self._around.node.engine, self.assignment.template
+        if template.how.container is None or engine is None or not engine.daemon:
+            return
+        for number in range(len(template.processes)):
+            while True:
+                _, exited = self._around.children.spawn(engine.remove(name_of(self.uid, number)), home=True)
+                if await exited == 0:
+                    break
+                await asyncio.sleep(WAIT)
+
     async def _sweep(self) -> None:
         groups = Groups(self.uid, make=False)
 
@@ -268,6 +321,7 @@ class Worker:
             )
 
         killed = await sweep.sweep(find)
+        await self._remove_containers()
         groups.close()
         log.warning("worker %s: its shim is gone; %d processes of it were left and are dead", self.uid, killed)
         self._write("vanished", message=f"its shim was gone; {killed} processes that were left have been killed")
@@ -306,7 +360,10 @@ class Worker:
             at=since,
             revision=h.revision or self.assignment.revision,
             exits=h.exits,
-            message=h.message or self._waits or (f"output is being lost: {h.log_error}" if h.log_error else ""),
+            message=h.message
+            or self._waits
+            or self._doing
+            or (f"output is being lost: {h.log_error}" if h.log_error else ""),
             problem=h.problem,
         )
         if h.over:

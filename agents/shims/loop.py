@@ -18,6 +18,7 @@ from agents.shims import access
 from agents.shims.cgroup import Groups
 from agents.shims.diary import Diary, boottime
 from agents.shims.processes import Process, descendants, start_time
+from agents.shims.removal import Removals
 from agents.shims.sessions import Sessions
 from agents.shims.streams import LogWriter, Stream
 
@@ -49,6 +50,7 @@ class Shim:
         self._outputs: dict[int, Process] = {}
         self._processes: list[Process] = []
         self._groups, self._oom_kills = Groups(launch["worker"]), 0
+        self._removals = Removals(launch.get("removals") or (), launch["worker"])
         self._sessions = Sessions(self._poll, self._groups)
         self._told, self._why = 0, ""
         self._kill_at: float | None = None
@@ -249,7 +251,9 @@ class Shim:
     def _kill(self) -> None:
         """One round: freeze until nobody new appears, which no fork bomb outruns, then kill. `_tick` repeats it."""
         seen: set[int] = set()
-        while new := descendants(os.getpid()) - seen:
+        self._removals.start(boottime())
+        spared = self._removals.own()
+        while new := (descendants(os.getpid()) | self._removals.marked()) - seen - spared:
             seen |= new
             for pid in new:
                 _send(pid, signal.SIGSTOP)
@@ -266,7 +270,10 @@ class Shim:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                if self._started or self._kill_at is not None:
+                if self._started and self._removals:
+                    self._removals.start(boottime())
+                    self._kill_at = boottime() + self._kill_pause
+                elif self._started or self._kill_at is not None:
                     self._all_dead()
                 return
             if pid == 0:
@@ -275,6 +282,7 @@ class Shim:
                 self._diary.append("exit", **process.ended(status), **self._oom(status))
             else:
                 self._sessions.ended(pid, status)
+                self._removals.ended(pid, status, boottime())
         if self._started and self._kill_at is None and not by_pid:
             self._kill()  # what a finished worker has left behind
 

@@ -26,6 +26,8 @@ OBSTACLES: Final = {
     "UNSUPPORTED": Obstacle(
         "fail", "launch_user_error", "it asks for what this kind of cluster cannot do", local=False
     ),
+    "NO_CONTAINER_ENGINE": Obstacle("fail", "launch_user_error", "there is no container engine"),
+    "IMAGE_PULL": Obstacle("fail", "launch_user_error", "its image cannot be had"),
     "DISK_FULL": Obstacle("hold", "disk_full", "the disk is full"),
     "CHECKPOINT_DIR": Obstacle("hold", "checkpoint_dir", "the checkpoint directory cannot be used"),
     "PORT_BUSY": Obstacle("retry", "port_in_use", "a port was taken between its test and its use", local=False),
