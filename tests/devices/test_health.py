@@ -400,3 +400,74 @@ async def test_a_task_in_whose_middle_the_agent_died_is_not_begun_again(node: No
     after.monitor.do((NodeTask(uid="t1", do="reset", devices=(0,)),))
     (one,) = after.monitor.tasks.untold()
     assert (one.ok, one.message) == (False, "the agent ended in the middle of it")
+
+
+async def test_a_real_node_is_looked_at_by_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Devices by their tool, checks in their periods, a device that falls out, a tool that hangs: the agent goes on."""
+    tool = tmp_path / "bin/nvidia-smi"
+    tool.parent.mkdir()
+
+    def gpus(count: int) -> None:
+        rows = "".join(
+            f"{n}, NVIDIA H100 80GB HBM3, GPU-{n}, 00000000:{n + 16:02X}:00.0, 81559 MiB\\n" for n in range(count)
+        )
+        head = "index, name, uuid, pci.bus_id, memory.total [MiB]\\n"
+        tool.write_text(f"#!/bin/sh\n[ \"$1\" = topo ] || printf '{head}{rows}'\n")
+        tool.chmod(0o755)
+
+    gpus(2)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "weather.sh").write_text("#!/bin/sh\necho it rains; exit 1\n")
+    (plugins / "weather.sh").chmod(0o755)
+    config = AgentConfig(
+        server="http://127.0.0.1:1", token_file=tmp_path / "t", node="n", directory=tmp_path, plugins=str(plugins)
+    )
+    clock, children = ManualClock(), Children()
+    children.start()
+
+    def monitor() -> Monitor:
+        return Monitor(
+            config, inventory.take(config), "boot-1", clock=clock, children=children, held=dict,
+            witness=lambda _sight: None, changed=lambda: None,
+        )  # fmt: skip
+
+    first = monitor()
+    try:
+        await first.first_look()
+        assert [(one.type, one.uuid, one.healthy) for one in first.inventory().devices] == [
+            ("h100", "GPU-0", True),
+            ("h100", "GPU-1", True),
+        ]
+        await first.check_due()
+        assert ("Weather", "warning", None) in told(first.conditions())
+        gpus(1)
+        clock.advance(3600)
+        await first.check_due()
+        assert ("DeviceMissing", "fatal", 1) in told(first.conditions())
+        assert [one.healthy for one in first.inventory().devices] == [True, False]
+    finally:
+        first.close()
+    again = monitor()
+    assert [one.uuid for one in again.inventory().devices] == ["GPU-0", "GPU-1"], "until it has looked, as before"
+    again.close()
+    asyncio.get_running_loop().remove_signal_handler(17)
+
+
+async def test_a_look_that_hangs_is_left_behind_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.health.prober.command", lambda *_: ("/bin/sleep", "60"))
+    monkeypatch.setattr("agents.health.monitor.PATIENCE", 0.3)
+    config = AgentConfig(server="http://127.0.0.1:1", token_file=tmp_path / "t", node="n", directory=tmp_path)
+    children = Children()
+    children.start()
+    monitor = Monitor(
+        config, inventory.take(config), "boot-1", clock=ManualClock(), children=children, held=dict,
+        witness=lambda _sight: None, changed=lambda: None,
+    )  # fmt: skip
+    await monitor.check_due()
+    assert told(monitor.conditions()) == [("ChecksHang", "warning", None)]
+    monitor.close()
+    asyncio.get_running_loop().remove_signal_handler(17)
