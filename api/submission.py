@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import ValidationError
 
 from api import admission
 from api.inventory import Ground
@@ -16,7 +17,7 @@ from controller.records import JobRecord, PriorityClassRecord, QueueRecord
 from controller.state import Actor, Reading, Writer, checkpoint_directory
 from muster.problems import FieldError, Problem
 from muster.reasons import Held
-from muster.resources.job import Job
+from muster.resources.job import Job, JobSpec
 from muster.resources.mutability import When, changed, when
 from muster.resources.parse import invalid, parse
 from muster.states import JOB_TERMINAL, JobPhase
@@ -188,7 +189,7 @@ def apply(w: Reading, asked: Submission) -> Applied:
     _same(found, job)
     wanted = record_of(asked)
     queue = w.queue(wanted.spec["queue"])
-    before, after = found.spec | {"suspend": found.suspend}, admission.completed(wanted.spec, queue)
+    before, after = _as_now(found.spec) | {"suspend": found.suspend}, admission.completed(wanted.spec, queue)
     paths = changed(before, after)
     paths += [f"metadata.{word}" for word in ("labels", "annotations") if getattr(found, word) != getattr(wanted, word)]
     if not paths:
@@ -257,6 +258,14 @@ def record_of(asked: Submission) -> JobRecord:
         created_at=asked.now,
         queued_at=asked.now,
     )
+
+
+def _as_now(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec that an older release has stored, with the defaults of what it did not know."""
+    try:
+        return JobSpec.model_validate(spec, by_alias=True, by_name=False).wire()
+    except ValidationError:
+        return spec
 
 
 def _same(found: JobRecord, job: Job) -> None:

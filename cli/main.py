@@ -15,6 +15,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "down": ("cli.verbs.down:down", "Stop the embedded cluster and all that runs in it."),
     "doctor": ("cli.verbs.doctor:doctor", "Check whether this machine can run a cluster."),
     "apply": ("cli.verbs.apply:apply", "Create or change what manifests describe."),
+    "explain": ("cli.verbs.explain:explain", "Tell what a field of a manifest means."),
     "get": ("cli.verbs.get:get", "List jobs, nodes, queues, events, attempts, checkpoints."),
     "describe": ("cli.verbs.describe:describe", "Tell all about one job, node or queue."),
     "why": ("cli.verbs.why:why", "Tell why a job waits, what would help, and when it will start."),

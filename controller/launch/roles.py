@@ -24,6 +24,8 @@ def spec_of(spec: dict[str, Any], role: str, device_type: str | None = None) -> 
         merged |= {"command": own.get("command"), "script": own.get("script")}
     kinds = merged.get("accelerators") or ()
     chosen: Mapping[str, Any] = next((kind for kind in kinds if _same(kind["type"], device_type)), {})
+    if image := chosen.get("image") or own.get("image"):
+        merged["image"] = image
     env = {**(spec.get("env") or {}), **(own.get("env") or {}), **(chosen.get("env") or {})}
     return {**merged, "env": env} if env else merged
 

@@ -26,8 +26,11 @@ class Checkpoint(Model):
     """Where checkpoints lie and what they look like. A folder belongs to one live job."""
 
     directory: str
+    """The folder, the same on all nodes; relative: to the manifest's folder."""
     format: Literal["auto", "dcp", "marker"] = "auto"
+    """How a complete one is told from a half-written one; auto looks for itself."""
     every: DurationOrAuto = "auto"
+    """How often the program saves, for advice and for what a stop would cost."""
     grace: Duration = "30s"
     """Time between the signal and the kill when the job is stopped on purpose."""
 
@@ -43,6 +46,7 @@ class Progress(Model):
     """Progress read from the log, for programs that do not use the reporter."""
 
     regex: str
+    """With a group named step, and perhaps one named loss."""
 
     @field_validator("regex")
     @classmethod
@@ -60,11 +64,13 @@ class Recovery(Model):
     """When to restart and when to stop trying."""
 
     max_restarts: int = Field(default=20, ge=0)
+    """After so many failures of nodes or ranks the job fails; stops on purpose do not count."""
     no_progress_limit: int = Field(default=2, ge=1)
     """Attempts with the same end and no new step after which the job fails."""
     fence_after: DurationOrNever | None = None
     """Shims stop their ranks this long after the last renewal; the cluster's default when unset."""
     recovery_timeout: Duration = "10m"
+    """How long what is left of a gang is kept for it while a replacement is looked for."""
     launch_timeout: Duration = "10m"
     """From the commit of a placement to running ranks, or the attempt is given up."""
     kill_grace: Duration = "5s"
@@ -75,7 +81,9 @@ class Notify(Model):
     """A web hook for the job's end, at least once, from the outbox."""
 
     webhook: str
+    """Where a JSON document is posted to."""
     events: list[NotifyEvent] = Field(default=["succeeded", "failed", "cancelled"], min_length=1)
+    """Of what is told."""
 
     @field_validator("webhook")
     @classmethod
@@ -89,8 +97,11 @@ class JobSpec(Model):
     """What the user wants."""
 
     queue: Name = "default"
+    """Where it waits."""
     priority_class: Name = "normal"
+    """Who is served first in the queue: low, normal, high, or a class that operators declared."""
     framework: Literal["command", "torchrun"] = "command"
+    """command: Muster starts every rank; torchrun: one launcher a worker starts its ranks."""
     workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
     """A gang: all of them or none. One worker is one launched unit on one node."""
     min_workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)
@@ -100,16 +111,25 @@ class JobSpec(Model):
     throughput: dict[Annotated[int, Field(ge=1, le=MAX_WORKERS)], Annotated[float, Field(ge=0)]] | None = None
     """Its speed by the number of workers, in any unit, at the same global batch: for queues that share their devices in time."""
     max_per_node: int = Field(default=1, ge=1, le=1024)
+    """Workers of the gang that may share a node."""
     ranks_per_worker: int | None = Field(default=None, ge=1, le=1024)
     """Framework processes inside a worker; by default one for each accelerator (at least one)."""
     accelerators: list[Accelerators] = Field(default_factory=list)
+    """Acceptable kinds of devices, the best first; none: it needs none."""
     cpu: Cpu = "1"
+    """Cores reserved for each worker."""
     memory: Memory = "256Mi"
+    """Bytes reserved for each worker."""
     workdir: str = "."
+    """Where the program starts; relative: to the manifest's folder."""
     command: Command | None = None
+    """The program as a list of words; exactly one of command and script."""
     script: str | None = None
+    """The program as a text for a shell."""
     env: Environment = Field(default_factory=dict)
+    """Added to the environment; wins over Muster's own values."""
     limits: Limits | None = None
+    """What the kernel enforces."""
     ulimits: Ulimits
     """Per process, as `ulimit` and limits.conf name them; memlock is unlimited and nofile as high as it goes anyway."""
     binding: Literal["auto", "none"] = "auto"
@@ -119,15 +139,21 @@ class JobSpec(Model):
     image: str | None = None
     """The container image that the program runs in; the node's own files when unset."""
     image_pull: Literal["missing", "always", "never"] = "missing"
+    """When the image is fetched."""
     mounts: list[Mount] = Field(default_factory=list, max_length=64)
+    """Folders of the node in the container."""
     shm_size: Memory | None = None
     """Shared memory of the container; the node's whole when unset."""
     time_limit: Duration | None = None
+    """Of one attempt's running time; the queue's default, else none."""
     topology: Topology = Field(default_factory=Topology)
+    """Where the gang may and should lie on the fabric."""
     node_selector: Labels | None = None
     """Labels that every node of the gang must have."""
     nodes: Nodes | None = None
+    """Nodes by name."""
     preemption: Preemption | None = None
+    """Whether others may take its place."""
     after: list[After] | None = Field(default=None, max_length=100)
     """Jobs of this namespace that come first."""
     array: Array | None = None
@@ -135,10 +161,15 @@ class JobSpec(Model):
     roles: list[Role] | None = Field(default=None, min_length=1, max_length=16)
     """A gang of several shapes, instead of `workers` alike."""
     checkpoint: Checkpoint | None = None
+    """Where it saves, and goes on from."""
     progress: Progress | None = None
+    """How its progress is read from its log."""
     recovery: Recovery = Field(default_factory=Recovery)
+    """When to restart and when to stop trying."""
     notify: Notify | None = None
+    """Who is told of its end."""
     suspend: bool = False
+    """Accepted, but not started; true of a running job: it is stopped and keeps its checkpoints."""
 
     @model_validator(mode="before")
     @classmethod

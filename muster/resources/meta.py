@@ -50,10 +50,18 @@ class Metadata(Model):
     """Identity. `uid`, `resourceVersion`, `generation` and `createdAt` are the server's."""
 
     name: Name
+    """Unique among what is live; at most 63 lower-case letters, digits and '-'."""
     namespace: Name = "default"
+    """The project that a job belongs to."""
     labels: Labels = Field(default_factory=dict)
+    """To select by."""
     annotations: dict[str, str] = Field(default_factory=dict)
+    """Anything else that is worth keeping."""
     uid: str | None = None
+    """The server's: never used again. In a manifest: only this very one is meant."""
     resource_version: str | None = None
+    """The server's: changes with it. In a manifest: refused when it has changed meanwhile."""
     generation: int | None = None
+    """The server's: changes of the spec."""
     created_at: str | None = None
+    """The server's."""

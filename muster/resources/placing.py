@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from muster.resources.meta import Model
 from muster.resources.program import Environment
+from muster.resources.running import check_image
 
 MAX_WORKERS = 100_000
 
@@ -30,8 +31,12 @@ class Accelerators(Model):
     """Workers of the gang when this kind is chosen; the job's own `workers` otherwise."""
     speed: float | None = Field(default=None, gt=0, le=1_000_000)
     """How fast the whole job is on this kind, relative to the others: for queues that choose kinds by goodput."""
+    image: str | None = None
+    """The container image that is used when this kind is chosen."""
     env: Environment | None = None
     """Added to the environment when this kind is chosen."""
+
+    _image = field_validator("image")(check_image)
 
 
 class Segment(Model):

@@ -8,6 +8,7 @@ from muster.resources.meta import Model, Name
 from muster.resources.placing import MAX_WORKERS, Accelerators
 from muster.resources.program import Command, Environment
 from muster.resources.quantities import Cpu, Memory
+from muster.resources.running import check_image
 
 
 class RoleTopology(Model):
@@ -36,6 +37,8 @@ class Role(Model):
     """What its workers run, as a list of words."""
     script: str | None = None
     """What its workers run, as a text for a shell."""
+    image: str | None = None
+    """The container image that its workers run in."""
     env: Environment | None = None
     """Added to the job's."""
     restart: Literal["job"] = "job"
@@ -44,6 +47,8 @@ class Role(Model):
     """The gang has succeeded as soon as the workers of this role have; the others are stopped then."""
     topology: RoleTopology | None = None
     """Where its workers lie."""
+
+    _image = field_validator("image")(check_image)
 
     @field_validator("restart", mode="before")
     @classmethod

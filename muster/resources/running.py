@@ -24,9 +24,11 @@ class Mount(Model):
     """A folder of the node inside the worker's container."""
 
     source: str
+    """The folder on the node."""
     target: str | None = None
     """By default the same path."""
     read_only: bool = False
+    """Nothing can be written there."""
 
     @field_validator("source", "target")
     @classmethod
