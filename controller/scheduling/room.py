@@ -54,6 +54,7 @@ class Room:
         self.free = Columns(free.cpu.copy(), free.memory.copy(), self._columns)
         self._devices_of = devices_of
         self._lists: dict[int, list[Device]] = {}
+        self._owed: dict[int, tuple[Device, ...]] = {}  # given to nodes whose list nobody has asked for yet
         self._masks: dict[int, Bools] = {}
         self._tables: dict[Key, Table] = {}
         self._taken: list[int] = []  # positions, in the order in which they were taken from
@@ -65,6 +66,7 @@ class Room:
         """Another room that is as free as this one. Tables are copied when they are asked for."""
         other = Room(self.fabric, self.free, self._devices_of, self.carded)
         other._lists, other._masks, other._taken = dict(self._lists), self._masks, list(self._taken)
+        other._owed = dict(self._owed)
         other._parent, other._born = self, len(self._taken)
         return other
 
@@ -91,6 +93,7 @@ class Room:
         positions = rows.tolist()
         for position in positions:
             self._lists.pop(position, None)
+            self._owed.pop(position, None)
         self._devices_of, self._stamps = devices_of, stamps
         self._taken += positions
         self._renewed = len(self._taken)
@@ -131,7 +134,7 @@ class Room:
     def devices(self, position: int) -> list[Device]:
         """What is free on a node, in thought."""
         if position not in self._lists:
-            self._lists[position] = self._devices_of(self.fabric.nodes[position])
+            self._lists[position] = [*self._devices_of(self.fabric.nodes[position]), *self._owed.pop(position, ())]
         return self._lists[position]
 
     def take(self, shape: Shape, workers: Mapping[int, int], role: str = "worker") -> tuple[WorkerPlacement, ...]:
@@ -145,13 +148,17 @@ class Room:
     def give(self, node: str, cpu_milli: int, memory: int, devices: Iterable[Device]) -> None:
         """What a worker holds becomes free in thought."""
         position = self.fabric.positions[node]
-        given = list(devices)
+        given = tuple(devices)
         self.free.cpu[position] += cpu_milli
         self.free.memory[position] += memory
-        self._lists[position] = [*self.devices(position), *given]
-        for device in given:
-            column = self._columns.setdefault(device.type, np.zeros_like(self.free.cpu))
-            column[position] += 1
+        if position in self._lists:
+            self._lists[position] = [*self._lists[position], *given]
+        elif given:
+            self._owed[position] = (*self._owed.get(position, ()), *given)
+        for kind in {device.type for device in given}:
+            if kind not in self._columns:
+                self._columns[kind] = np.zeros_like(self.free.cpu)
+            self._columns[kind][position] += sum(device.type == kind for device in given)
         self._taken.append(position)
 
     def lose(self, position: int, cpu_milli: int, memory: int, devices: Iterable[Device]) -> None:

@@ -81,14 +81,17 @@ class _Run:
         return found.seconds
 
     def forward(self, wanted: set[str], steps: int, grain: float) -> None:
-        """Until all that are wanted have started, nothing ends any more, or the moments are used up."""
+        """Until all that are wanted have started, nothing ends any more, or the moments are used up. Each moment takes so
+        many ends that the moments last for all that runs now."""
         left = wanted - self._settle()
+        few = -(-self.future.ends // max(steps, 1))
         for step in range(steps):
             at = self.future.next_at
             if not left or at is None:
                 return
             share = grain * (1 + step / COARSER)
-            for uid in self.future.until(max(at + (at - self._now) * share, self._now + SOON)):
+            at = max(at + (at - self._now) * share, self._now + SOON, self.future.after(few) or at)
+            for uid in self.future.until(at):
                 self._basis = max(self._basis, self._firm.get(uid, Basis.NONE), key=FIRMNESS.__getitem__)
             left -= self._settle()
 
@@ -104,11 +107,11 @@ class _Run:
         found = self._started.get(request.job_uid)
         if found is not None:
             return Eta(job_uid=request.job_uid, at=found[0], basis=found[1])
+        if self.future.next_end is not None:  # the moments were used up
+            return Eta(job_uid=request.job_uid, at=self.future.now, basis=Basis.BOUND)
         return Eta(job_uid=request.job_uid, at=None, basis=Basis.NONE, note=self._note())
 
     def _note(self) -> str:
-        if self.future.next_end is not None:
-            return f"not within the next {_span(self.future.now - self._now)}"
         if not self.endless:
             return "it would not start even when all that runs has ended"
         names = sorted(self.endless)
@@ -134,8 +137,3 @@ def _bounds(index: ClusterIndex, run: _Run, rest: Iterable[GangRequest], after: 
         found = run._history.expected(index.jobs[request.job_uid])
         device, workers = request.options[0] if request.options else (None, len(request.roles))
         work += (found.seconds if found else 0.0) * workers * (device.count if device else 0)
-
-
-def _span(seconds: float) -> str:
-    hours = seconds / 3600
-    return f"{hours / 24:.0f} d" if hours >= 48 else f"{hours:.1f} h" if hours >= 1 else f"{seconds:.0f} s"

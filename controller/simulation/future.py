@@ -64,6 +64,16 @@ class Future:
         return self._heap[0][0] if self._heap else None
 
     @property
+    def ends(self) -> int:
+        """How many that run have an end."""
+        return len(self._ends)
+
+    def after(self, count: int) -> float | None:
+        """When so many more have ended; None when fewer will."""
+        found = heapq.nsmallest(count, self._ends.values()) if count > 1 else []
+        return found[-1] if len(found) == count else None
+
+    @property
     def next_at(self) -> float | None:
         """When something may change by itself: an end, or a date of the plan."""
         dates = [at for at in (self.next_end, self.plan.again) if at is not None]
