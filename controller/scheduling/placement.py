@@ -105,6 +105,14 @@ def pick(fabric: Fabric, table: Table, workers: int, *bounds: int, how: Manner =
     return None
 
 
+def fits(fabric: Fabric, table: Table, workers: int, *bounds: int, how: Manner = PACKED) -> bool:
+    """Whether `pick` finds something: it does in a domain of the outermost level that serves, if anywhere."""
+    if how.depth or max(bounds) == len(fabric.levels) - 1:
+        return pick(fabric, table, workers, *bounds, how=how) is not None
+    depth = max(bounds)
+    return bool((eligible(fabric, depth, bounds) & (table.slots[depth] >= workers)).any())
+
+
 def in_segments(fabric: Fabric, table: Table, how: Manner) -> tuple[Ints, ...]:
     """How many whole segments each domain holds, for the levels down to the segments' own."""
     level = fabric.levels[how.depth]

@@ -83,6 +83,7 @@ class _Planner:
         self.released: list[str] = []
         self.waiting: list[tuple[GangRequest, Kind | Wait]] = []
         self.refused: dict[object, set[Kind]] = {}  # by what else decides: whether they end before what is reserved
+        self.refused_to_all = self.refused.setdefault(False, set())
         self.refusals: dict[Kind, Wait | None] = {}
         self.dated = 0
         self.charges: dict[str, int] = {}
@@ -92,7 +93,10 @@ class _Planner:
         self.cycle.sharing = sharings(self.cycle)
         bind(self.cycle)
         for asked in self._turns():
-            self._serve(asked)
+            if self._known(asked):
+                self.waiting.append((asked.request, asked.kind))
+            else:
+                self._serve(asked)
         for queue in sorted(self.cycle.sharing):
             self._turn_over(queue)
         growths = grow(self.cycle) if self.index.elastic else ()
@@ -147,8 +151,12 @@ class _Planner:
 
     def _known(self, asked: Asked) -> bool:
         """Whether what decides about a gang was refused to another already."""
-        kind = asked.kind
-        return kind.plain and kind.wish in self._refused(asked.request)
+        kind, cycle = asked.kind, self.cycle
+        if not kind.plain:
+            return False
+        if cycle.kept is None and not cycle.aside:
+            return kind.wish in self.refused_to_all
+        return kind.wish in self._refused(asked.request)
 
     def _refused(self, request: GangRequest) -> set[Kind]:
         """What was refused to others who stand as this gang does to what is reserved and set aside."""
@@ -171,9 +179,6 @@ class _Planner:
         return replace(known, job_uid=asked.request.job_uid) if known else None
 
     def _serve(self, asked: Asked) -> None:
-        if self._known(asked):
-            self._waits(asked)
-            return
         request = asked.request
         unplanned = self._refusal(asked)
         if unplanned is not None:

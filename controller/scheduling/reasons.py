@@ -17,15 +17,15 @@ from controller.scheduling.index import ClusterIndex, empty_room, idle_nodes, le
 from controller.scheduling.placement import (
     best,
     choose,
+    fits,
     in_segments,
     manner,
-    pick,
     rail_shapes,
     segment_error,
     usable,
 )
 from controller.scheduling.room import Room, Shape, needs, shape_of
-from controller.scheduling.tables import Table, positions, tabulate
+from controller.scheduling.tables import Table, positions
 from controller.scheduling.types import DeviceRequest, GangRequest, Wait
 from muster.accelerators import catalogue
 from muster.quantity import format_cpu, format_memory
@@ -187,11 +187,13 @@ def _of_roles(scene: Scene, request: GangRequest, mask: Bools | None) -> Finding
 def _code(room: Room, shape: Shape, request: GangRequest, workers: int, mask: Bools | None = None) -> Waiting:
     """CAPACITY: of some resource there is not enough on all nodes together, with no more on a node than its share
     of the gang may use. Else there is enough, but not where it would serve."""
-    allowed = np.ones(len(room.fabric.nodes), dtype=np.bool_) if mask is None else mask.copy()
-    allowed[positions(room.fabric, request.excluded)] = False
+    allowed = None if mask is None else mask.copy()
+    if request.excluded:
+        allowed = np.ones(len(room.fabric.nodes), dtype=np.bool_) if allowed is None else allowed
+        allowed[positions(room.fabric, request.excluded)] = False
     for _, column, need in needs(room.free, shape):
-        usable_part = column.clip(max=min(need * shape.max_per_node, MOST))
-        if usable_part[allowed].sum() < need * workers:
+        part = np.minimum(column, min(need * shape.max_per_node, MOST))
+        if (part if allowed is None else part[allowed]).sum() < need * workers:
             return Waiting.CAPACITY
     wish = shape.device
     if wish is not None and (wish.joined or wish.rails or wish.type in room.carded):
@@ -303,7 +305,7 @@ def _short(room: Room, shape: Shape, request: GangRequest, workers: int, depth: 
         ("memory", Shape(shape.device, shape.cpu_milli, 0, shape.max_per_node), format_memory(shape.memory)),
     ):
         table = usable(room, request, looser, mask)
-        if pick(room.fabric, table, workers, depth) is not None:
+        if fits(room.fabric, table, workers, depth):
             return f"; {name} is what is short ({each} for each worker)"
     return ""
 
@@ -320,14 +322,14 @@ def _looser(
     """Changes of the manifest, and of what a verdict ruled out, with which the gang would fit now."""
     fabric = room.fabric
     for outer in range(depth - 1, -1, -1):
-        if pick(fabric, table, workers, outer) is not None:
+        if fits(fabric, table, workers, outer):
             name = fabric.levels[outer].name
             yield f"topology.required: {name} has room" if name else "without topology.required there is room"
             break
-    several = np.minimum(table.units[-1], workers)
-    if shape.max_per_node < workers and pick(fabric, tabulate(fabric, several, workers), workers, depth) is not None:
+    several = replace(shape, max_per_node=workers)
+    if shape.max_per_node < workers and fits(fabric, usable(room, request, several, mask), workers, depth):
         yield f"there is room with more than {_count(shape.max_per_node, 'worker')} on a node (maxPerNode)"
-    if request.excluded and pick(fabric, usable(room, replace(request, excluded=()), shape, mask), workers, depth):
+    if request.excluded and fits(fabric, usable(room, replace(request, excluded=()), shape, mask), workers, depth):
         yield f"there is room on {_names(request.excluded)}, excluded after a failure there"
 
 
