@@ -178,3 +178,39 @@ def changes(index: ClusterIndex, records: list[Record]) -> list[Change]:
         )
         for number, record in enumerate(records)
     ]
+
+
+SLURM = ((1, 80), (2, 40), (4, 30), (8, 20), (16, 12), (32, 8), (64, 6), (128, 3), (256, 1))
+"""(nodes, how often) of the jobs of Slurm's mix."""
+
+
+def slurm_jobs(count: int) -> list[JobRecord]:
+    """Whole nodes: from 1 to 256 of them."""
+    sizes = [size for size, times in SLURM for _ in range(times)]
+    return [job(f"j{n:05}", sizes[n * 7919 % len(sizes)], EACH, float(n)) for n in range(count)]
+
+
+def slurm_half_full(count: int) -> list[Record]:
+    """Leaves of 16 nodes, 16 leaves a block; every other node or so is taken, wherever it lies."""
+    machines = nodes(count, 16, 16, 4)
+    records: list[Record] = [*machines]
+    for number, node in enumerate(machines):
+        if (number * 2_654_435_761 >> 7) % 1024 < 512:
+            records += running(job(f"busy{number}", 1, EACH, 0.0), [(node.name, tuple(range(EACH)))])
+    return records
+
+
+def spans(index: ClusterIndex, decided: Plan) -> int:
+    """Leaves spanned beyond the fewest that could hold each gang of whole nodes when its turn came."""
+    level, over = index.fabric.levels[-2], 0
+    free = index.free.kind(KIND) >= EACH
+    for group in decided.groups:
+        places = [index.fabric.positions[worker.node] for worker in group.start.workers]
+        left, least = len(places), 0
+        for room in sorted(level.sums(free.astype(int)).tolist(), reverse=True):
+            if left <= 0:
+                break
+            left, least = left - room, least + 1
+        over += len({int(level.of[place]) for place in places}) - least
+        free[places] = False
+    return over
