@@ -16,7 +16,7 @@ from controller.scheduling.crews import usage
 from controller.scheduling.fabric import Bools, Fabric
 from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
 from controller.scheduling.index import ClusterIndex, empty_room
-from controller.scheduling.placement import choose, rail_shapes
+from controller.scheduling.placement import choose, rail_shapes, ranked
 from controller.scheduling.requests import turn
 from controller.scheduling.room import Room, Shape, shape_of
 from controller.scheduling.tables import positions
@@ -211,7 +211,7 @@ class Cycle:
 
             chosen = largest(fit, most, request)
             if chosen:
-                return room.take(shape, chosen)
+                return ranked(room.fabric, request, room.take(shape, chosen))
         return ()
 
     def allowed(self, request: GangRequest, demand: Mapping[str, int]) -> bool:
@@ -281,7 +281,7 @@ def largest(fit: Callable[[int], dict[int, int] | None], most: int, request: Gan
     found = fit(most)
     if found is not None or request.minimum is None or request.minimum >= most:
         return found
-    step = request.segment.size if request.segment else 1
+    step = request.segment.size if request.segment and not request.segment.remainder else 1
     low, high = -(-request.minimum // step), (most - 1) // step
     found = fit(low * step)
     if found is None:

@@ -6,6 +6,7 @@ whole segments. A gang that lost a part of itself keeps what is left where that 
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -16,7 +17,7 @@ from controller.scheduling.devices import fewest
 from controller.scheduling.fabric import Bools, Fabric, Ints
 from controller.scheduling.room import Room, Shape
 from controller.scheduling.tables import NOTHING, Table, lessened, masked, without
-from controller.scheduling.types import GangRequest, Segment
+from controller.scheduling.types import GangRequest, Segment, WorkerPlacement
 
 RAIL_SETS = 512
 
@@ -51,6 +52,8 @@ def choose(
     if table.slots[0][0] < workers:
         return None
     how = manner(fabric, request)
+    if request.segment is not None and workers % request.segment.size:
+        return None if keep else _with_remainder(fabric, table, workers, (required, wanted), how)
     if keep:
         return _keeping(fabric, table, request, workers, required, how)
     for bounds in ((required, wanted), (required,)) if wanted > required else ((required,),):
@@ -58,6 +61,48 @@ def choose(
         if chosen is not None:
             return chosen
     return None
+
+
+def _with_remainder(
+    fabric: Fabric, table: Table, workers: int, bounds: tuple[int, int], how: Manner
+) -> dict[int, int] | None:
+    """Whole segments, and what is left over in one domain of their level: as near to them as can be, or in whichever domain
+    leaves room for them."""
+    required, wanted = bounds
+    rest = workers % how.size
+    for bound in (max(required, wanted), required) if wanted > required else (required,):
+        whole = pick(fabric, table, workers - rest, bound, how=how) if workers > rest else {}
+        if whole:
+            left, place = lessened(fabric, table, whole), _domain(fabric, bound, whole)
+            near = None if place is None else masked(fabric, left, fabric.levels[bound].of == place)
+            last = pick(fabric, near, rest, how.depth) if near is not None else None
+            if last is not None:
+                return dict(Counter(whole) + Counter(last))
+        level = fabric.levels[how.depth]
+        rooms = np.where(level.labelled, table.slots[how.depth], 0)
+        fit = np.flatnonzero(rooms >= rest)
+        for domain in sorted(fit.tolist(), key=lambda domain: (rooms[domain] % how.size < rest, rooms[domain], domain)):
+            last = pick(fabric, masked(fabric, table, level.of == domain), rest, how.depth)
+            place = _domain(fabric, bound, last) if last is not None else None
+            if last is None or place is None or not fabric.levels[bound].labelled[place]:
+                continue
+            left = masked(fabric, lessened(fabric, table, last), fabric.levels[bound].of == place)
+            whole = pick(fabric, left, workers - rest, bound, how=how) if workers > rest else {}
+            if whole is not None:
+                return dict(Counter(whole) + Counter(last))
+    return None
+
+
+def ranked(fabric: Fabric, request: GangRequest, workers: Sequence[WorkerPlacement]) -> tuple[WorkerPlacement, ...]:
+    """The rank order of a gang with a remainder: the domain that holds it comes last."""
+    segment = request.segment
+    if segment is None or not len(workers) % segment.size:
+        return tuple(workers)
+    level = fabric.levels[fabric.depth(segment.level)]
+    domains = [int(level.of[fabric.positions[worker.node]]) for worker in workers]
+    held = Counter(domains)
+    order = sorted(range(len(workers)), key=lambda rank: bool(held[domains[rank]] % segment.size))
+    return tuple(workers[rank] for rank in order)
 
 
 def usable(room: Room, request: GangRequest, shape: Shape, mask: Bools | None = None) -> Table:
@@ -290,6 +335,6 @@ def segment_error(request: GangRequest) -> str:
     if segment is None:
         return ""
     for _, workers in request.options:
-        if workers % segment.size:
+        if workers % segment.size and not segment.remainder:
             return f"{workers} workers are no multiple of segments of {segment.size}"
     return ""

@@ -105,7 +105,7 @@ def _priority(spec: dict[str, Any]) -> int:
 
 def _segment(topology: dict[str, Any]) -> Segment | None:
     segment = topology.get("segment")
-    return Segment(segment["size"], segment["level"]) if segment else None
+    return Segment(segment["size"], segment["level"], segment.get("allowRemainder", False)) if segment else None
 
 
 def _device(kind: dict[str, Any], topology: dict[str, Any]) -> DeviceRequest:

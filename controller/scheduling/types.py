@@ -26,10 +26,11 @@ class DeviceRequest(Struct, frozen=True, gc=False):
 
 
 class Segment(Struct, frozen=True, gc=False):
-    """Every `size` consecutive ranks share one domain of this level."""
+    """Every `size` consecutive ranks share one domain of this level. `remainder`: what is left over at the end does, too."""
 
     size: int
     level: str
+    remainder: bool = False
 
 
 class Role(Struct, frozen=True, kw_only=True, gc=False):

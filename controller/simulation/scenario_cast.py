@@ -14,6 +14,7 @@ from controller.simulation.scenario_keys import (
     POLICY,
     QUEUE,
     ROLE,
+    SEGMENT,
     UnknownKey,
     known,
     seconds,
@@ -225,6 +226,8 @@ def job_of(fields: Mapping[str, Any], stage: Stage) -> JobRecord:
         spec["after"] = [
             {"job": str(one), "condition": "finished"} for one in (names if isinstance(names, list) else [names])
         ]
+    if "exclude" in fields:
+        spec["nodes"] = {"exclude": list(fields["exclude"])}
     if "node_selector" in fields:
         spec["nodeSelector"] = _selector(fields["node_selector"], stage)
     roles = _roles(fields, stage)
@@ -279,6 +282,10 @@ def _topology(fields: Mapping[str, Any]) -> dict[str, Any]:
         topology["split"] = "balanced"
     elif fields.get("spread", "pack") != "pack":
         raise UnknownKey(f"unknown spread {fields['spread']!r}")
+    if "segment" in fields:
+        known(f"segment of {fields['job']}", fields["segment"], SEGMENT)
+        remainder = fields["segment"].get("allow_remainder", fields.get("allow_remainder", False))
+        topology["segment"] = {key: fields["segment"][key] for key in ("size", "level")} | {"allowRemainder": remainder}
     if fields.get("intra_node") == "required":
         topology["devices"] = "joined"
     if fields.get("rail_match") == "required":

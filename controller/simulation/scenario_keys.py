@@ -79,12 +79,12 @@ JOB: Final = frozenset(
         "intra_node",
         "rail_match",
         "allow_remainder",
-        "max_pods",
         "exclude",
         "user",
         "speeds",
     ]
 )
+SEGMENT: Final = frozenset(["size", "level", "allow_remainder"])
 ROLE: Final = frozenset(["role", "pods", "per_pod", "required"])
 GROUP: Final = frozenset(["pods", "per_pod", "required"])
 QUEUE: Final = frozenset(

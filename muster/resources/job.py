@@ -250,7 +250,7 @@ class JobSpec(Model):
             if getattr(topology, word) not in (None, "any") and not self.accelerators:
                 raise ValueError(f"topology.{word}: {getattr(topology, word)} needs accelerators")
         for workers in {self.workers, *(kind.workers or self.workers for kind in self.accelerators)}:
-            if segment is not None and workers % segment.size:
+            if segment is not None and workers % segment.size and not segment.allow_remainder:
                 raise ValueError(f"topology.segment: {workers} workers are no multiple of segments of {segment.size}")
         return self
 

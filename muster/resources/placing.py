@@ -43,9 +43,11 @@ class Segment(Model):
     """Every `size` consecutive workers, in rank order, share one domain of `level`."""
 
     size: int = Field(ge=1, le=MAX_WORKERS)
-    """Workers of one segment; `workers` is a multiple of it."""
+    """Workers of one segment; `workers` is a multiple of it, unless there may be a remainder."""
     level: str
     """A level of the fabric, e.g. leaf."""
+    allow_remainder: bool | None = None
+    """true: what is left over after whole segments is a smaller one, the last in rank order."""
 
 
 class Topology(Model):

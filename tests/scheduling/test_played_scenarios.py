@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller.simulation.scenario_keys import UnknownKey, seconds
 from controller.simulation.scenarios import main, parts_of, play, read
@@ -92,3 +94,26 @@ def test_a_variant_is_a_part_of_its_own() -> None:
     }
     assert [label for label, _ in parts_of(scenario)] == ["", "variant"]
     assert all(not result.problems for result in play(scenario))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=4), st.integers(2, 4), st.integers(1, 11))
+def test_a_gang_with_a_remainder_fits_wherever_it_can(rooms: list[int], size: int, pods: int) -> None:
+    """Exact: whole segments in racks, and the rest in one rack beside them."""
+    racks = {f"b0/r{rack}": {f"n{rack}-{node}": 1 for node in range(room)} for rack, room in enumerate(rooms) if room}
+    if not racks:
+        return
+    whole, rest = divmod(pods, size)
+    segments = sum(room // size for room in rooms)
+    beside = any(room % size >= rest for room in rooms)
+    fits = segments >= whole and (not rest or beside or segments > whole)
+    wish = {"job": "j", "pods": pods, "segment": {"size": size, "level": "rack", "allow_remainder": True}}
+    found = "running_jobs" if fits else "evictions"
+    check = {"at": 0, found: ["j"] if fits else 0}
+    (result,) = play({"id": "x", "unit": "node", "racks": racks, "submit": [wish], "checks": [check]})
+    assert result.problems == (), (rooms, size, pods)
+    if not fits:
+        (result,) = play(
+            {"id": "x", "racks": racks, "submit": [wish], "checks": [{"at": 0, "placed_on_any": {"j": 0}}]}
+        )
+        assert result.problems == (), (rooms, size, pods)
