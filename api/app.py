@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from anyio import CapacityLimiter
-from fastapi import FastAPI, Request, Security, WebSocket
+from fastapi import Depends, FastAPI, Request, Security, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from api.logstore import open_log_store
 from api.metrics import PREFIX, Metrics
 from api.middleware import Authentication, BodyLimit, Requests
 from api.openapi import document
+from api.parameters import known_only
 from api.renewals import Renewals
 from api.routes import (
     about,
@@ -106,7 +107,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
         admin,
         about,
     ):
-        app.include_router(module.router, prefix=PREFIX, dependencies=[token])
+        app.include_router(module.router, prefix=PREFIX, dependencies=[token, Depends(known_only)])
     app.include_router(sessions.router, prefix=PREFIX)
     app.include_router(sessions.agents)
     app.include_router(health.router)

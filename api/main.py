@@ -19,7 +19,8 @@ from controller.state import StoreError
 
 log = structlog.get_logger("muster.api")
 
-LARGEST_FRAME = 64 * 2**20
+LARGEST_FRAME = 16 * 2**20
+"""Bytes. A larger one is refused by what its head says, before it is read."""
 LEAVE_SECONDS = 1
 """For requests that are being answered when the process is told to end."""
 

@@ -9,7 +9,8 @@ import msgspec
 from fastapi import Depends, Query, Request
 from msgspec import Struct
 
-from muster.problems import FieldError, Problem
+from muster.problems import FieldError, Problem, nearest
+from muster.states import JobPhase
 
 KEY_LIMIT: Final = 255
 
@@ -81,6 +82,53 @@ def selector(text: str | None) -> dict[str, str]:
             raise _invalid("query.labelSelector", "expected label=value[,label=value]", part)
         labels[key.strip()] = value.lstrip("=").strip()
     return labels
+
+
+class Fields(Struct, frozen=True, kw_only=True):
+    """What a field selector asks of a job."""
+
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    queue: str | None = None
+    phase: JobPhase | None = None
+
+
+_FIELDS: Final = {
+    "metadata.name": "name",
+    "metadata.namespace": "namespace",
+    "metadata.uid": "uid",
+    "spec.queue": "queue",
+    "status.phase": "phase",
+}
+
+
+def field_selector(text: str | None) -> Fields:
+    """`status.phase=Running,spec.queue=a`. Raises Problem 422."""
+    found: dict[str, Any] = {}
+    for part in filter(str.strip, (text or "").split(",")):
+        path, equals, value = (word.strip() for word in part.partition("="))
+        value = value.removeprefix("=").strip()
+        if not equals or path not in _FIELDS:
+            error = FieldError(
+                "query.fieldSelector",
+                "expected field=value",
+                "UNKNOWN",
+                part[:200],
+                tuple(_FIELDS),
+                nearest(path, _FIELDS),
+            )
+            raise Problem(422, "INVALID", "The request is not valid", errors=(error,))
+        if path == "status.phase" and value not in list(JobPhase):
+            allowed = tuple(JobPhase)
+            error = FieldError(
+                "query.fieldSelector", "unknown phase", "UNKNOWN", value[:200], allowed, nearest(value, allowed)
+            )
+            raise Problem(422, "INVALID", "The request is not valid", errors=(error,))
+        found[_FIELDS[path]] = value
+    if "phase" in found:
+        found["phase"] = JobPhase(found["phase"])
+    return Fields(**found)
 
 
 def page_token(last: tuple[str, ...]) -> str:

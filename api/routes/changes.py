@@ -21,7 +21,9 @@ router = APIRouter(tags=["watch"])
 @router.get("/changes", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}})
 async def changes(
     here: Here,
-    after: Annotated[int | None, Query(ge=0, description="begin after this revision; without it, with now")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=2**63 - 1, description="begin after this revision; without it, with now")
+    ] = None,
     kind: Annotated[list[str] | None, Query(description="e.g. Job, Attempt, Node; all by default")] = None,
     namespace: str | None = None,
     last_event_id: Annotated[str | None, Header()] = None,
@@ -39,7 +41,7 @@ async def changes(
 def _begin(after: int | None, last_event_id: str | None) -> int | None:
     if last_event_id is None or last_event_id == "":
         return after
-    if not last_event_id.isascii() or not last_event_id.isdigit():
+    if not last_event_id.isascii() or not last_event_id.isdigit() or int(last_event_id[:20]) >= 2**63:
         error = FieldError("header.last-event-id", "expected a revision", found=last_event_id[:200])
         raise Problem(422, "INVALID", "The request is not valid", errors=(error,))
     return int(last_event_id)

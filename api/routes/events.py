@@ -11,7 +11,9 @@ from api.views import EventView, ListView
 
 router = APIRouter(tags=["events"])
 
-After = Annotated[int | None, Query(ge=0, description="the first after this revision, instead of the newest")]
+After = Annotated[
+    int | None, Query(ge=0, le=2**63 - 1, description="the first after this revision, instead of the newest")
+]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 

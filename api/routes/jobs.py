@@ -13,12 +13,13 @@ from api.intake import Result
 from api.problems import conflict
 from api.replies import reply
 from api.requests import Document, OnlyOnce, body_of, page_after, page_token, selector
+from api.requests import field_selector as fields_of
 from api.services import Asking, Here, Services
 from api.submission import Submission
 from api.views import JobView, ListView, ResultsView
 from controller.acts.receipts import receipt_of
 from controller.records import JobRecord
-from controller.state import Writer
+from controller.state import Taken, Writer
 from controller.telemetry.spans import submitted
 from muster.problems import Problem
 from muster.states import JOB_TERMINAL, JobPhase
@@ -27,6 +28,14 @@ router = APIRouter(tags=["jobs"])
 
 Namespace = Annotated[str, Path(description="the project")]
 Name = Annotated[str, Path(description="of the job")]
+Labels = Annotated[str | None, Query(alias="labelSelector", description="label=value[,label=value]: all of them")]
+FieldsOf = Annotated[
+    str | None,
+    Query(
+        alias="fieldSelector",
+        description="field=value[,field=value] of metadata.name, metadata.namespace, metadata.uid, spec.queue, status.phase",
+    ),
+]
 DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
 
 
@@ -71,28 +80,30 @@ async def submit(
 @router.get("/jobs", response_model=ListView[JobView])
 def all_jobs(
     here: Here,
-    label_selector: Annotated[str | None, Query(alias="labelSelector")] = None,
+    label_selector: Labels = None,
+    field_selector: FieldsOf = None,
     phase: Annotated[list[JobPhase] | None, Query()] = None,
     queue: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
     after: Annotated[str | None, Query(alias="continue")] = None,
 ) -> Response:
     """Jobs of all namespaces, by namespace and name."""
-    return _list(here, None, label_selector, phase, queue, limit, after)
+    return _list(here, None, label_selector, field_selector, phase, queue, limit, after)
 
 
 @router.get("/namespaces/{namespace}/jobs", response_model=ListView[JobView])
 def jobs(
     here: Here,
     namespace: Namespace,
-    label_selector: Annotated[str | None, Query(alias="labelSelector")] = None,
+    label_selector: Labels = None,
+    field_selector: FieldsOf = None,
     phase: Annotated[list[JobPhase] | None, Query()] = None,
     queue: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
     after: Annotated[str | None, Query(alias="continue")] = None,
 ) -> Response:
     """Jobs of one namespace, live and finished, by name."""
-    return _list(here, namespace, label_selector, phase, queue, limit, after)
+    return _list(here, namespace, label_selector, field_selector, phase, queue, limit, after)
 
 
 @router.get("/namespaces/{namespace}/jobs/{name}", response_model=JobView)
@@ -113,7 +124,10 @@ def apply(
         with here.store.read() as r:
             done = submission.apply(r, asked)
             return reply(wire.job(done.record), Muster_Result=done.result)
-    done = here.write(lambda w: submission.apply(w, asked))
+    try:
+        done = here.write(lambda w: submission.apply(w, asked))
+    except Taken:  # somebody else made it at the same moment, and now it is there to be compared with
+        done = here.write(lambda w: submission.apply(w, asked))
     return _job(here, done.record.uid, 201 if done.result == "created" else 200, Muster_Result=done.result)
 
 
@@ -186,14 +200,29 @@ def _list(
     here: Services,
     namespace: str | None,
     label_selector: str | None,
+    field_selector: str | None,
     phases: list[JobPhase] | None,
     queue: str | None,
     limit: int,
     after: str | None,
 ) -> Response:
-    labels, begin = selector(label_selector), page_after(after)
+    labels, fields, begin = selector(label_selector), fields_of(field_selector), page_after(after)
+    places, queues = {namespace, fields.namespace} - {None}, {queue, fields.queue} - {None}
+    if fields.phase is not None:
+        phases = [fields.phase] if phases is None or fields.phase in phases else []
     with here.store.read() as r:
-        found = r.jobs(namespace, labels=labels or None, phases=phases, queue=queue, after=begin, limit=limit + 1)
+        found = []
+        if len(places) < 2 and len(queues) < 2:  # else nothing can be both
+            found = r.jobs(
+                next(iter(places), None),
+                name=fields.name,
+                uid=fields.uid,
+                labels=labels,
+                phases=phases,
+                queue=next(iter(queues), None),
+                after=begin,
+                limit=limit + 1,
+            )
         shown = found[:limit]
         more = page_token((shown[-1].namespace, shown[-1].name, shown[-1].uid)) if len(found) > limit else None
         return reply(wire.page("Job", r.revision(), show.jobs(r, shown, here.forecasts.etas()), more))

@@ -94,7 +94,7 @@ def translated() -> Iterator[None]:
     except exc.SQLAlchemyError as error:
         raise meaning(error) from error
     except OverflowError as error:
-        raise BadValue(f"a number is too large for the database: {error}") from error
+        raise BadValue("a number is beyond the 64 bits that the database has for one") from error
 
 
 def meaning(error: exc.SQLAlchemyError) -> StoreError:

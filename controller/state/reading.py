@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Text, TextClause, bindparam, func, select, tuple_, type_coerce
+from sqlalchemy import Connection, Select, TextClause, bindparam, func, select
 
 from controller.records import (
     AttemptRecord,
@@ -21,7 +21,7 @@ from controller.records import (
     RepairRecord,
     WorkerRecord,
 )
-from controller.state import tables
+from controller.state import selecting, tables
 from controller.state.beside import checkpoint_directory
 from controller.state.kinds import (
     ATTEMPT,
@@ -135,25 +135,24 @@ class Jobs(Records):
         labels: dict[str, str] | None = None,
         phases: Collection[JobPhase] | None = None,
         queue: str | None = None,
-        after: tuple[str, str, str] | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+        after: selecting.Place | None = None,
         limit: int | None = None,
     ) -> list[JobRecord]:
         """By (namespace, name, uid); `after` is this triple of the last job of the page before."""
-        jobs = tables.jobs
-        statement = select(*JOB.columns).order_by(jobs.c.namespace, jobs.c.name, jobs.c.uid)
-        if namespace is not None:
-            statement = statement.where(jobs.c.namespace == namespace)
-        if live_only:
-            statement = statement.where(tables.LIVE_JOB)
-        for key, value in (labels or {}).items():
-            statement = statement.where(self._has_label(jobs.c.labels, key, value))
-        if phases is not None:
-            statement = statement.where(jobs.c.phase.in_(sorted(phases)))
-        if queue is not None:
-            statement = statement.where(jobs.c.queue == queue)
-        if after is not None:
-            statement = statement.where(tuple_(jobs.c.namespace, jobs.c.name, jobs.c.uid) > tuple_(*after))
-        return self._read(JOB, statement if limit is None else statement.limit(limit))
+        wanted = selecting.Wanted(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            live_only=live_only,
+            labels=labels or {},
+            phases=None if phases is None else tuple(phases),
+            queue=queue,
+            after=after,
+            limit=limit,
+        )
+        return self._read(JOB, selecting.jobs(wanted))
 
     def waits(self) -> bool:
         """Whether any job waits to start."""
@@ -165,13 +164,6 @@ class Jobs(Records):
         ended = tables.jobs.c.finished_at
         statement = select(*JOB.columns).where(tables.jobs.c.phase == JobPhase.SUCCEEDED)
         return self._read(JOB, statement.order_by(ended.desc(), tables.jobs.c.uid).limit(limit))
-
-    def _has_label(self, column: Any, key: str, value: str) -> Any:
-        """In compact JSON a member stands behind `{` or `,`, and an unescaped quote never stands inside a string."""
-        member = f"{msgspec.json.encode(key).decode()}:{msgspec.json.encode(value).decode()}"
-        position = func.strpos if self._dialect == "postgresql" else func.instr
-        text = type_coerce(column, Text)
-        return (position(text, "{" + member) > 0) | (position(text, "," + member) > 0)
 
     def phases_of_elements(self, parent: str) -> dict[JobPhase, int]:
         """How many elements of an array there are in each phase."""
