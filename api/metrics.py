@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.types import Scope
 
 from api.census import Census
+from api.foresight import Foresight
 from controller.state import Store
 from muster.clock import Clock
 
@@ -29,6 +30,7 @@ class Metrics:
         self._now = clock.boottime
         self._registry = CollectorRegistry()
         self._registry.register(Census(store, clock.now))
+        self._registry.register(Foresight(store, clock.now))
         self._requests = Counter(
             "muster_api_requests", "Requests", ("method", "route", "status"), registry=self._registry
         )

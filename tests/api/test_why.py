@@ -77,6 +77,9 @@ def test_how_good_predictions_were_is_told_of_each_queue(admin: TestClient, here
     told = admin.get("/api/v1/queues/default").json()["status"]["etaAccuracy"]
     assert told == {"starts": 10, "p50ErrorSeconds": 5.0, "p90ErrorSeconds": 9.0}
     assert accuracy(said, "other")["starts"] == 0
+    text = admin.get("/metrics").text
+    assert 'muster_eta_error_seconds{quantile="0.9"} 9.0' in text
+    assert "muster_eta_starts 10.0" in text
 
 
 @pytest.mark.parametrize("code", list(Waiting))
