@@ -149,7 +149,10 @@ class Node:
             worker.renewed()
 
     def apply(self, desired: Desired) -> None:
-        """Level-triggered. A new worker that cannot be remembered, because the disk is full, is refused."""
+        """Level-triggered. A new worker that cannot be remembered, because the disk is full, is refused. What was said
+        before something newer, and has come after it, is out of date."""
+        if desired.generation < self.generation:
+            return
         trouble = self._remember_epochs(desired.assignments)
         listed = {assignment.worker_uid: assignment for assignment in desired.assignments}
         for assignment in desired.assignments:
@@ -355,6 +358,10 @@ class Node:
 
     def stream_broke(self) -> None:
         self._leased.clear()
+        self.send_logs_again()
+
+    def send_logs_again(self) -> None:
+        """From what was last acknowledged."""
         for worker in self._workers.values():
             worker.telling.stream_broke()
 

@@ -46,6 +46,7 @@ class Sync:
         self._welcomed = False
         self._acked = asyncio.Event()
         self._log_room = asyncio.Event()
+        self._logs_unheard, self._log_heard_at = 0, 0.0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -125,6 +126,8 @@ class Sync:
                     self._acked.set()
                 case LogAck() as ack:
                     self._node.log_acked(ack)
+                    self._logs_unheard = max(0, self._logs_unheard - 1)
+                    self._log_heard_at = self._clock.boottime()
                     self._log_room.set()
                 case Session() as offer:
                     self._sessions.open(offer)
@@ -150,7 +153,9 @@ class Sync:
         changed = self._node.changed
         while True:
             changed.clear()
-            await changed.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RESEND):
+                    await changed.wait()
             await asyncio.sleep(GATHER)
             await socket.send(encode(self._node.stock()).decode())
 
@@ -179,13 +184,20 @@ class Sync:
                     await changed.wait()
 
     async def _ship(self, socket: ClientConnection) -> None:
-        """Poll the files of running workers, more slowly when nothing happens; send what the window lets through."""
-        pause = POLL[0]
+        """Poll the files of running workers, more slowly when nothing happens; send what the window lets through,
+        and again what nobody has acknowledged for long."""
+        pause, self._logs_unheard = POLL[0], 0
         while True:
             active = self._node.poll()
             self._log_room.clear()
+            if self._logs_unheard and self._clock.boottime() > self._log_heard_at + RESEND:
+                self._node.send_logs_again()
+                self._logs_unheard = 0
             while (chunk := self._node.next_log()) is not None:
                 active = True
+                if not self._logs_unheard:
+                    self._log_heard_at = self._clock.boottime()
+                self._logs_unheard += 1
                 await socket.send(encode(chunk).decode())
             pause = POLL[0] if active else min(POLL[1], pause * 1.5)
             await self._pause(pause)

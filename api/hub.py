@@ -3,8 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Mapping
+from typing import Final
 
 from muster.protocol import Desired, Down, Refused, encode
+
+SAY_AGAIN: Final = 3.0
+"""Seconds after which an agent must have acted upon what it was told."""
 
 
 class Outbox:
@@ -19,6 +23,7 @@ class Outbox:
         self._told: Desired | None = None
         self._waiting = asyncio.Event()
         self._silent = False
+        self._behind_since: float | None = None
 
     def post(self, frame: Down) -> None:
         self._frames.append(encode(frame).decode())
@@ -37,6 +42,17 @@ class Outbox:
             return
         self._desired = desired
         self._waiting.set()
+
+    def observed(self, generation: int, boottime: float) -> None:
+        """What the agent acts upon. What it was told and has not got for a while is said again."""
+        if self._told is None or generation >= self._told.generation:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = boottime
+        elif boottime - self._behind_since > SAY_AGAIN:
+            self._behind_since = None
+            self._desired = self._desired or self._told
+            self._waiting.set()
 
     def close(self, farewell: Refused | None = None) -> None:
         self.farewell = farewell

@@ -66,6 +66,7 @@ class Stream:
     def __init__(self, here: Services, socket: WebSocket, renewals: Renewals, pools: Pools) -> None:
         self._here, self._socket, self._renewals, self._pools = here, socket, renewals, pools
         self._reports: asyncio.Queue[Report] = asyncio.Queue(16)
+        self._recorded = 0
 
     async def run(self) -> None:
         """From the handshake to the end, whoever ends it."""
@@ -166,6 +167,7 @@ class Stream:
             match frame:
                 case Renew():
                     self._renewals.add(outbox, frame)
+                    outbox.observed(frame.observed, self._here.clock.boottime())
                 case Report():
                     await self._reports.put(frame)
                 case LogChunk():
@@ -211,6 +213,10 @@ class Stream:
         while True:
             report = await self._reports.get()
             if self._here.hub.holds(outbox):
+                if report.seq < self._recorded:  # overtaken by a newer one: what it tells is out of date
+                    outbox.post(Ack(seq=report.seq))
+                    continue
+                self._recorded = report.seq
                 await self._until_done(self._pools.reports, lambda: reports.record(self._here, outbox.node, report))  # noqa: B023
                 outbox.post(Ack(seq=report.seq))
 

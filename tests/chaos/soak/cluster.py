@@ -17,6 +17,7 @@ from cli.up.checks import redis_binary
 from cli.up.layout import Layout
 from cli.up.parts import Part, Plan, parts
 from muster.client import Client
+from tests.chaos.soak.machine import CLOCK, Cable, SmallDisk, WallClock, is_root
 from tests.chaos.soak.proxy import Network
 
 ROOT = Path(__file__).parents[3]
@@ -34,9 +35,19 @@ def free_ports(count: int) -> list[int]:
 
 class Cluster:
     """`database_url` is of a database that is there already; SQLite in `folder` without it. `each`: how many API
-    servers and how many controllers."""
+    servers and how many controllers. `machine`: the last node is at the end of a cable, the disks of the one before and
+    of the log store are small, and the wall clock can be set wrong. Cable and disks are only there for root."""
 
-    def __init__(self, folder: Path, database_url: str | None = None, *, each: int = 2, nodes: int = NODES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database_url: str | None = None,
+        *,
+        each: int = 2,
+        nodes: int = NODES,
+        seed: int = 0,
+        machine: bool = False,
+    ) -> None:
         self.folder = folder
         self.layout = Layout(folder)
         self.layout.log("x").parent.mkdir(parents=True)
@@ -55,7 +66,13 @@ class Cluster:
             redis_port=redis_port,
             redis_password="soak",
         )
-        self.network = Network(plan.nodes(), self.api_ports)
+        names = plan.nodes()
+        self.clock = WallClock(folder)
+        root = machine and is_root()
+        self.cable = Cable(self.api_ports[0]) if root else None
+        self.disks = [SmallDisk(self.layout.agent(names[-2])), SmallDisk(folder / "logs")] if root else []
+        hosts = {names[-1]: self.cable.host} if self.cable else {}
+        self.network = Network(names, self.api_ports, seed=seed, hosts=hosts)
         self.parts = {part.name: part for part in self._parts(plan)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock, self._ending = threading.Lock(), threading.Event()
@@ -70,22 +87,31 @@ class Cluster:
         """Two of each server, and agents that reach them through the network that can be broken."""
         made = []
         for part in parts(plan):
-            env = {**part.env, "MUSTER_LEASE": json.dumps(LEASE), "MUSTER_DATABASE_URL": self.database_url}
+            env = {
+                **part.env,
+                **self.clock.env,
+                "MUSTER_LEASE": json.dumps(LEASE),
+                "MUSTER_DATABASE_URL": self.database_url,
+            }
+            env |= {"MUSTER_WEBHOOK_BACKOFF": "0.3"}
             if part.name == "api":
                 ports = enumerate(self.api_ports)
                 made += [replace(part, name=f"api-{i}", env=env | {"MUSTER_API_PORT": str(port)}) for i, port in ports]
             elif part.name == "controller":
                 made += [replace(part, name=f"controller-{index}", env=env) for index in range(self._each)]
             elif part.node:
-                server = f"http://127.0.0.1:{self.network.links[part.node].port}"
-                made.append(replace(part, env=env | {"MUSTER_SERVER": server}))
+                link = self.network.links[part.node]
+                env |= {"MUSTER_SERVER": f"http://{link.host}:{link.port}"}
+                cut_off = self.cable is not None and part.node == plan.nodes()[-1]
+                argv = self.cable.within(part.argv) if self.cable is not None and cut_off else part.argv
+                made.append(replace(part, argv=argv, env=env))
             else:
                 made.append(replace(part, env=env))
         return made
 
     def _start(self, name: str) -> None:
         part = self.parts[name]
-        env = {**os.environ, **part.env, "PYTHONPATH": str(ROOT)}
+        env = {**os.environ, **part.env, "PYTHONPATH": f"{CLOCK}{os.pathsep}{ROOT}"}
         with self.layout.log(name).open("ab") as log:
             process = subprocess.Popen(
                 part.argv, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
@@ -166,6 +192,10 @@ class Cluster:
             for pid in self.found(what):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        for disk in self.disks:
+            disk.close()
+        if self.cable is not None:
+            self.cable.close()
 
     def __enter__(self) -> "Cluster":
         return self

@@ -20,7 +20,10 @@ class Faults:
         self._timers: list[threading.Timer] = []
         self.done: dict[str, int] = {}
         kinds = [self.kill] * 5 + [self.pause] * 3 + [self.kill_below] * 4 + [self.pause_below] * 2
-        kinds += [self.network] * 3 + [self.flush] + ([self.database] if restart_database else [])
+        kinds += [self.network] * 4 + [self.flush] + [self.clock] * 2
+        kinds += [self.disk] * 2 if cluster.disks else []
+        kinds += [self.cable] * 2 if cluster.cable else []
+        kinds += [self.database] if restart_database else []
         self._kinds = kinds
 
     def one(self) -> None:
@@ -61,12 +64,34 @@ class Faults:
 
     def network(self) -> str:
         node = self._chance.choice(sorted(self._cluster.network.links))
-        state = self._chance.choice(["slow", "silent", "cut"])
-        lost = state != "slow" and self._chance.random() < 0.2
+        state = self._chance.choice(["slow", "silent", "cut", "unruly", "unruly"])
+        lost = state in ("silent", "cut") and self._chance.random() < 0.2
         self._cluster.network.become(node, state)
         seconds = LEASE["fence"] + LEASE["margin"] + 2 if lost else self._chance.uniform(0.3, 4.0)
         self._later(seconds, lambda: self._cluster.network.become(node, "whole"))
         return f"network {state}" + (" past the fence" if lost else "")
+
+    def cable(self) -> str:
+        """The packets themselves stay away: neither side is told."""
+        cable = self._cluster.cable
+        assert cable is not None
+        lost = self._chance.random() < 0.2
+        cable.pull()
+        self._later(LEASE["fence"] + LEASE["margin"] + 2 if lost else self._chance.uniform(0.3, 4.0), cable.plug)
+        return "cable pulled" + (" past the fence" if lost else "")
+
+    def disk(self) -> str:
+        disk = self._chance.choice(self._cluster.disks)
+        disk.fill()
+        self._later(self._chance.uniform(0.5, 5.0), disk.free)
+        return "disk full"
+
+    def clock(self) -> str:
+        """By hours forward, by less than a deadline's slack back: a row that was written then would seem overdue."""
+        seconds = self._chance.choice([-60.0, -15.0, 15.0, 90.0, 7200.0])
+        self._cluster.clock.jump(seconds)
+        self._later(self._chance.uniform(1.0, 8.0), lambda: self._cluster.clock.jump(0.0))
+        return f"clock jumps {'forward' if seconds > 0 else 'back'}"
 
     def flush(self) -> str:
         self._cluster.flush_redis()

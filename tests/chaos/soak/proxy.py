@@ -1,23 +1,30 @@
-"""The network between each node and the API servers: slow, silent or cut, when it is told so."""
+"""The network between each node and the API servers: slow, silent, cut or unruly, when it is told so."""
 
 import asyncio
 import contextlib
 import itertools
+import random
 import threading
+from collections import Counter
 from collections.abc import Coroutine
+
+from tests.chaos.soak.frames import Mischief, pieces
 
 
 class Link:
     """One node's way to the API. `state` is whole, slow (each piece waits), silent (pieces vanish, and the connection
-    with them when it heals, for TCP promises not to lose any) or cut."""
+    with them when it heals, for TCP promises not to lose any), cut, or unruly (messages are lost, doubled, late or
+    swapped, and the connection goes on)."""
 
-    def __init__(self, upstream: list[int]) -> None:
-        self._upstream = itertools.cycle(upstream)
+    def __init__(self, upstream: list[int], chance: random.Random, host: str = "127.0.0.1") -> None:
+        self._upstream, self.host = itertools.cycle(upstream), host
         self.state, self.port = "whole", 0
+        self._chance = chance
+        self.mischief: Counter[str] = Counter()
         self._open: set[asyncio.StreamWriter] = set()
 
     async def serve(self) -> None:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._connected, self.host, 0, limit=2**26)
         self.port = server.sockets[0].getsockname()[1]
 
     def become(self, state: str) -> None:
@@ -30,7 +37,7 @@ class Link:
         self._open.add(writer)
         with contextlib.suppress(OSError, asyncio.CancelledError):
             if self.state != "cut":
-                there = await asyncio.open_connection("127.0.0.1", next(self._upstream))
+                there = await asyncio.open_connection("127.0.0.1", next(self._upstream), limit=2**26)
                 self._open.add(there[1])
                 await asyncio.gather(self._carry(reader, there[1]), self._carry(there[0], writer))
                 self._open.discard(there[1])
@@ -38,13 +45,16 @@ class Link:
         writer.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        mischief = Mischief(self._chance, self.mischief)
         try:
-            while data := await reader.read(65536):
+            async for piece, message in pieces(reader):
                 if self.state == "slow":
                     await asyncio.sleep(0.3)
-                if self.state != "silent":
-                    writer.write(data)
-                    await writer.drain()
+                unruly = message and self.state == "unruly"
+                for each in await mischief.pass_on(piece) if unruly else [piece]:
+                    if self.state != "silent":
+                        writer.write(each)
+                        await writer.drain()
         finally:
             writer.transport.abort()
 
@@ -52,10 +62,16 @@ class Link:
 class Network:
     """A link for each node, in a thread of its own."""
 
-    def __init__(self, nodes: list[str], upstream: list[int]) -> None:
+    def __init__(
+        self, nodes: list[str], upstream: list[int], *, seed: int = 0, hosts: dict[str, str] | None = None
+    ) -> None:
+        """`hosts`: where the way of a node begins, when it is not on this machine's loopback."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self.links = {node: Link(upstream) for node in nodes}
+        where, chance = hosts or {}, random.Random(seed)
+        self.links = {
+            node: Link(upstream, random.Random(chance.random()), where.get(node, "127.0.0.1")) for node in nodes
+        }
         for link in self.links.values():
             self._do(link.serve())
 

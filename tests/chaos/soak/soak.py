@@ -13,10 +13,11 @@ from controller.invariants import broken, observe
 from controller.state import StoreError, open_store
 from muster.client import ApiError, Unreachable
 from muster.clock import SystemClock
-from muster.states import JOB_TERMINAL
+from muster.states import JOB_TERMINAL, JobPhase
 from tests.chaos.diaries import Life, lives, overlaps
 from tests.chaos.soak.cluster import NODES, Cluster
 from tests.chaos.soak.faults import Faults
+from tests.chaos.soak.receiver import Receiver
 
 LIVE_JOBS = 4
 RANKS = 2
@@ -50,6 +51,9 @@ class Report:
     faults: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
+    messages: dict[str, int] = field(default_factory=dict)
+    resumed: int = 0
+    webhooks: int = 0
     lives: int = 0
     audits: int = 0
     seconds: float = 0.0
@@ -69,6 +73,7 @@ class Soak:
         say: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self._cluster, self._chance, self._steps, self._say = cluster, random.Random(seed), steps, say
+        self._receiver = Receiver(seed)
         self._faults = Faults(cluster, self._chance, restart_database)
         self._store = open_store(cluster.database_url, clock=SystemClock(), new_id=str)
         self._clock = SystemClock()
@@ -91,21 +96,45 @@ class Soak:
             if count % 25 < together:
                 self._say(f"{count} faults, {len(self._accepted)} jobs, {len(self.report.problems)} problems")
         self._faults.heal()
-        self._until(lambda: not self._live(), patience, "all jobs have ended")
+        self._until(self._all_ended, patience, "all jobs have ended")
+        self._until(lambda: not self._due(), 120, "every web hook has been called")
         self._last_look()
         self.report.faults = dict(sorted(self._faults.done.items()))
         self.report.seconds = time.monotonic() - began
+        links = self._cluster.network.links.values()
+        self.report.messages = dict(sum((link.mischief for link in links), Counter()))
         self._store.close()
+        self._receiver.close()
         return self.report
+
+    def _all_ended(self) -> bool:
+        self._resume_held()
+        return not self._live()
+
+    def _due(self) -> bool:
+        with self._store.read() as r:
+            return bool(r.outbox_items("due", 1))
 
     # -- jobs ----------------------------------------------------------------------------------------
 
     def _refill(self) -> None:
+        self._resume_held()
         live = self._live()
         if len(live) < LIVE_JOBS:
             self._submit()
         elif self._chance.random() < 0.04:
             self._cancel(self._chance.choice(live))
+
+    def _resume_held(self) -> None:
+        """A full disk holds a job until somebody says that there is room again."""
+        try:
+            with self._store.read() as r:
+                held = [job.name for job in r.jobs(phases=[JobPhase.SUSPENDED]) if not job.suspend]
+            for name in held:
+                self._cluster.client(self._chance.randrange(2)).act("Job", name, "resume")
+                self.report.resumed += 1
+        except (StoreError, Unreachable, ApiError):
+            return
 
     def _submit(self) -> None:
         name = f"job-{len(self._accepted)}"
@@ -118,6 +147,7 @@ class Soak:
             "command": [sys.executable, "-c", RANK],
             "env": {"SOAK": str(base), "STEPS": str(self._steps)},
             "recovery": {"maxRestarts": 10_000, "noProgressLimit": 10_000, "killGrace": "1s"},
+            "notify": {"webhook": self._receiver.url, "events": ["succeeded", "failed", "cancelled", "restarted"]},
         }
         job = {"apiVersion": "muster.dev/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
         try:
@@ -222,6 +252,11 @@ class Soak:
         succeeded = [one.epoch for one in attempts if one.reason == "Succeeded"]
         if succeeded != ([attempts[-1].epoch] if job.phase == "Succeeded" else []):
             self._problem(f"{name} is {job.phase}, and its attempts {succeeded} succeeded")
+        for event in ("succeeded", "cancelled"):
+            told = self._receiver.taken[f"{job.uid}:{event}:{job.epoch}"]
+            self.report.webhooks += told
+            if bool(told) != (job.phase.lower() == event):
+                self._problem(f"{name} is {job.phase}, and its web hook for {event} was called {told} times")
         if job.phase == "Succeeded":
             done = (self._cluster.folder / "jobs" / name / "done").read_text().split("\n")
             missing = [rank for rank in range(RANKS) if f"{attempts[-1].epoch} {rank}" not in done]
