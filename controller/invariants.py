@@ -74,7 +74,7 @@ def ports_belong_to_live_attempts(seen: Observed, now: float) -> Iterable[str]:
 def workers_hold_what_they_were_given(seen: Observed, now: float) -> Iterable[str]:
     """Two workers of live attempts never have a device or a port in common, for each is held by one."""
     for worker in seen.workers.values():
-        if worker.attempt_uid not in seen.attempts:
+        if worker.attempt_uid not in seen.attempts or worker.released:
             continue
         given = [("device", (worker.node, one), seen.devices) for one in worker.devices]
         given += [("port", (worker.host, one), seen.ports) for one in worker.ports]
@@ -223,6 +223,8 @@ def _leaked(seen: Observed, what: str, held: Mapping[tuple[str, int], str]) -> I
         worker = seen.workers.get(uid)
         if worker is None or worker.attempt_uid not in seen.attempts:
             yield f"{what} {place}:{number} is held by worker {uid}, which is of no live attempt"
+        elif worker.released:
+            yield f"{what} {place}:{number} is held by {_worker(worker)}, which has been released"
 
 
 def _latest(seen: Observed, job: JobRecord, attempt: AttemptRecord) -> float | None:

@@ -164,6 +164,8 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, gc=False):
     last_step: int | None = None
     loss: float | None = None
     redone_steps: int = 0
+    succeeded: int = 0
+    """Workers that have ended well while the gang goes on: they count towards its minimum and hold nothing."""
     placed_at: float = 0.0
     launching_at: float | None = None
     running_at: float | None = None
@@ -203,6 +205,9 @@ class WorkerRecord(Struct, frozen=True, kw_only=True, gc=False):
     problem: str = ""
     message: str = ""
     busy_ports: tuple[int, ...] = ()
+    released: bool = False
+    """Its devices, ports, CPU and memory are somebody else's to have. An end alone does not release them: those of a gang
+    that failed are kept for its next attempt until the last worker is confirmed dead."""
     ready_at: float | None = None
     running_at: float | None = None
     ended_at: float | None = None

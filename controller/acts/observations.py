@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from controller.executors.base import Observation
+from controller.lifecycle import ended_badly
 from controller.records import WorkerRecord
 from controller.state.store import Store
 from controller.state.types import LeaderLease
 from controller.state.writing import Writer
-from muster.states import WORKER_MOVES, WorkerPhase
+from muster.states import WORKER_MOVES, AttemptPhase, WorkerPhase
 
 
 def record_observations(store: Store, guard: LeaderLease, observations: Iterable[Observation]) -> None:
@@ -31,8 +32,18 @@ def record_observation(w: Writer, seen: Observation) -> bool:
         return bool(news)
     if seen.phase not in WORKER_MOVES[worker.phase]:
         return False
-    w.move_worker(worker.uid, seen.phase, **news, **_times(seen))
+    moved = w.move_worker(worker.uid, seen.phase, **news, **_times(seen))
+    if moved.phase is WorkerPhase.EXITED and not ended_badly(moved):
+        _release(w, moved)
     return True
+
+
+def _release(w: Writer, worker: WorkerRecord) -> None:
+    """It has ended well while its gang goes on: what it had is free at once."""
+    attempt = w.attempt(worker.attempt_uid)
+    if attempt is not None and attempt.phase in (AttemptPhase.PLACED, AttemptPhase.LAUNCHING, AttemptPhase.RUNNING):
+        w.release_worker(worker.uid)
+        w.patch_attempt(attempt.uid, succeeded=attempt.succeeded + 1)
 
 
 def _news(worker: WorkerRecord, seen: Observation) -> dict[str, Any]:

@@ -35,11 +35,16 @@ class Crew(Struct, frozen=True, kw_only=True, gc=False):
         return None if self.request.limit is None else self.since + self.request.limit
 
     @property
+    def size(self) -> int:
+        """Workers that it has, those that have ended well among them."""
+        return len(self.workers) + self.attempt.succeeded
+
+    @property
     def surplus(self) -> int:
         """Workers that an elastic gang can do without, whether it sheds them live or begins anew from a checkpoint."""
         if not (self.request.live or self.request.saves):
             return 0
-        staying = sum(worker.desired != "stop" for worker in self.workers)
+        staying = self.attempt.succeeded + sum(worker.desired != "stop" for worker in self.workers)
         return 0 if self.request.minimum is None else max(0, staying - self.request.minimum)
 
 

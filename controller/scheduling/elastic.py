@@ -48,7 +48,7 @@ def settles_at(crew: Crew) -> float | None:
     request = crew.request
     if request.minimum is None or request.live or not request.saves or crew.leaving:
         return None
-    return crew.since + SETTLED if len(crew.workers) < max(most for _, most in request.options) else None
+    return crew.since + SETTLED if crew.size < max(most for _, most in request.options) else None
 
 
 def worth_it(cycle: Cycle, crew: Crew, more: int) -> bool:
@@ -62,7 +62,7 @@ def worth_it(cycle: Cycle, crew: Crew, more: int) -> bool:
 def _grow(cycle: Cycle, crew: Crew) -> Growth | None:
     request = crew.request
     device, most = request.options[0]
-    missing = most - len(crew.workers)
+    missing = most - crew.size
     if missing <= 0:
         return None
     shape, room = shape_of(request, device), cycle.for_whom(request)

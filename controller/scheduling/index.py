@@ -46,7 +46,7 @@ from controller.scheduling.stock import Stock
 from controller.scheduling.types import GangRequest
 from muster.problems import FieldError, nearest
 from muster.protocol import Device
-from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase
+from muster.states import JOB_TERMINAL, AttemptPhase
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -395,7 +395,7 @@ class _Draft:
         if known is not None and worker.revision < known.revision:
             return
         self._vacate(worker.uid)
-        if worker.phase not in WORKER_TERMINAL:
+        if not worker.released:
             self.homes.put(worker.uid, worker.node)
             self.workers.put_in(worker.node, worker.uid, worker)
             self.members.put_in(worker.attempt_uid, worker.uid, worker)

@@ -234,7 +234,7 @@ class Future:
         records: list[Record] = []
         for worker in going:
             crew.pop(worker.uid, None)
-            records.append(replace(worker, phase=WorkerPhase.EXITED, ended_at=self.now))
+            records.append(replace(worker, phase=WorkerPhase.EXITED, released=True, ended_at=self.now))
         return records
 
     def _ended(self, attempts: Iterable[str], phase: JobPhase) -> list[Record]:

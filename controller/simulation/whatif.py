@@ -165,7 +165,7 @@ def _displaced(index: ClusterIndex, jobs: set[str], now: float) -> list[Record]:
     records: list[Record] = []
     for workers in index.workers.values():
         going = (worker for worker in workers.values() if worker.job_uid in jobs)
-        records += [replace(worker, phase=WorkerPhase.EXITED, ended_at=now) for worker in going]
+        records += [replace(worker, phase=WorkerPhase.EXITED, released=True, ended_at=now) for worker in going]
     for attempt in index.attempts.values():
         if attempt.job_uid in jobs:
             records.append(replace(attempt, phase=AttemptPhase.ENDED, ended_at=now))

@@ -148,7 +148,7 @@ class World:
         """A job that is stopping has vacated nodes."""
         gone = set(nodes)
         leaving = [worker for worker in self.workers(name) if worker.node in gone]
-        self.put(*(replace(worker, phase=WorkerPhase.EXITED) for worker in leaving))
+        self.put(*(replace(worker, phase=WorkerPhase.EXITED, released=True) for worker in leaving))
         if not self.workers(name):
             self._end(name, JobPhase.QUEUED if requeued else JobPhase.CANCELLED, End.PREEMPTED)
 
@@ -230,7 +230,7 @@ class World:
         """So many workers of a gang have done their part: what they held is free, and they count as if they ran."""
         done = self.workers(name)[:workers]
         self._succeeded[name] = self._succeeded.get(name, 0) + len(done)
-        self.put(*(replace(worker, phase=WorkerPhase.EXITED, ended_at=self.now) for worker in done))
+        self.put(*(replace(worker, phase=WorkerPhase.EXITED, released=True, ended_at=self.now) for worker in done))
 
     def fail(self, name: str) -> None:
         """A worker fails: all of the gang is to begin again where it was."""
@@ -355,7 +355,9 @@ class World:
         """Who is not said to be slow is gone at once."""
         habits = self.habits[job.name]
         if some:
-            self.put(*(replace(w, phase=WorkerPhase.EXITED) for w in self.workers(job.name) if w.uid in some))
+            self.put(
+                *(replace(w, phase=WorkerPhase.EXITED, released=True) for w in self.workers(job.name) if w.uid in some)
+            )
         elif not habits.slow:
             self._end(job.name, JobPhase.QUEUED if habits.requeue else JobPhase.CANCELLED, End.PREEMPTED)
 
@@ -389,7 +391,12 @@ class World:
         attempt = self.attempt(name)
         self._succeeded.pop(name, None)
         self._learn(name, attempt, phase)
-        self.put(*(replace(worker, phase=WorkerPhase.EXITED, ended_at=self.now) for worker in self.workers(name)))
+        self.put(
+            *(
+                replace(worker, phase=WorkerPhase.EXITED, released=True, ended_at=self.now)
+                for worker in self.workers(name)
+            )
+        )
         if attempt is not None:
             self.put(replace(attempt, phase=AttemptPhase.ENDED, reason=reason, ended_at=self.now))
         self.put(replace(self.jobs[name], phase=phase, reason="", attempt_uid=None, claim=None))

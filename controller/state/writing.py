@@ -153,12 +153,11 @@ class WorkerWriter(Transaction):
             raise NotFound(f"there is no Worker {uid}")
         if record.phase not in WORKER_TERMINAL:
             raise IllegalMove("Worker", uid, record.phase, "released")
-        freed = sum(
-            self._connection.execute(delete(table).where(table.c.worker_uid == uid)).rowcount
-            for table in (tables.allocations, tables.ports)
-        )
-        if freed:
-            self._put(WORKER, record, {"devices": "freed"})
+        if record.released:
+            return
+        for table in (tables.allocations, tables.ports):
+            self._connection.execute(delete(table).where(table.c.worker_uid == uid))
+        self._patch(WORKER, uid, {"released": True})
 
     def _allocate(self, wanted: list[tuple[str, int, str]]) -> None:
         rows = [dict(zip(("node", "device", "worker_uid"), one, strict=True)) for one in sorted(wanted)]

@@ -118,7 +118,7 @@ class Cluster:
     def end(self, job: str, phase: JobPhase = JobPhase.SUCCEEDED, **changes: Any) -> None:
         """All its workers are confirmed dead, its attempt ends, and the job goes on as told."""
         record = self.index.jobs[f"job-{job}"]
-        self.put(*(replace(worker, phase=WorkerPhase.EXITED) for worker in self.workers(job)))
+        self.put(*(replace(worker, phase=WorkerPhase.EXITED, released=True) for worker in self.workers(job)))
         ended = [a for a in self.index.attempts.values() if a.job_uid == record.uid]
         self.put(*(replace(attempt, phase=AttemptPhase.ENDED) for attempt in ended))
         self.put(replace(record, phase=phase, **changes))

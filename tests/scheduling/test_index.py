@@ -37,11 +37,18 @@ def test_a_worker_occupies_its_node_in_every_phase_before_its_end(phase: WorkerP
 
 
 @pytest.mark.parametrize("phase", [WorkerPhase.EXITED, WorkerPhase.LOST])
-def test_a_worker_gives_its_node_back_when_it_is_confirmed_ended(phase: WorkerPhase) -> None:
+def test_a_worker_gives_its_node_back_when_it_is_released(phase: WorkerPhase) -> None:
     worker = make_worker(ATTEMPT, node="n0", devices=(0, 5))
-    index = apply(build([make_node("n0"), worker]), [change(5, replace(worker, phase=phase))])
+    index = apply(build([make_node("n0"), worker]), [change(5, replace(worker, phase=phase, released=True))])
     assert free(index, "n0")[2] == {"h100": 8}
     index.check()
+
+
+def test_an_end_alone_gives_nothing_back() -> None:
+    """The devices of a gang that failed are its next attempt's until its last worker is dead."""
+    worker = make_worker(ATTEMPT, node="n0", devices=(0, 5))
+    index = apply(build([make_node("n0"), worker]), [change(5, replace(worker, phase=WorkerPhase.EXITED))])
+    assert free(index, "n0")[2] == {"h100": 6}
 
 
 def test_a_worker_that_is_known_before_its_node_occupies_it_when_it_comes() -> None:
@@ -62,7 +69,10 @@ def test_a_device_that_falls_ill_while_it_is_held_is_not_free_afterwards() -> No
     node, worker = make_node("n0", devices=1), make_worker(ATTEMPT, node="n0", devices=(0,))
     index = build([node, worker])
     ill = (replace(node.devices[0], healthy=False),)
-    index = apply(index, [change(1, replace(node, devices=ill)), change(2, replace(worker, phase=WorkerPhase.EXITED))])
+    index = apply(
+        index,
+        [change(1, replace(node, devices=ill)), change(2, replace(worker, phase=WorkerPhase.EXITED, released=True))],
+    )
     assert free(index, "n0")[2] == {}
 
 
