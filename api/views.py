@@ -188,6 +188,35 @@ class CapacityView(TypedDict):
     items: list[LevelRoomView]
 
 
+class LeavingView(TypedDict):
+    """A worker that was told to go and has not gone yet."""
+
+    job: str
+    worker: str
+    node: str
+
+
+class ClaimStatus(TypedDict):
+    """`nodes` in the rank order of the owner's workers; `vacated`: those of them that nobody is left on of whom it
+    waits. Who was told is expected to be gone at `deadline`."""
+
+    owner: str
+    queue: str
+    priority: int
+    nodes: list[str]
+    vacated: list[str]
+    leaving: list[LeavingView]
+    madeAt: str | None
+    deadline: str | None
+
+
+class ClaimView(TypedDict):
+    apiVersion: str
+    kind: Literal["Claim"]
+    metadata: MetadataView
+    status: ClaimStatus
+
+
 class DependencyView(TypedDict):
     """`phase`: of that job while the condition is not met; empty where there is none of its name."""
 

@@ -12,6 +12,7 @@ from api.views import (
     AuditView,
     CheckpointView,
     CheckView,
+    ClaimView,
     DeviceView,
     EtaView,
     EventView,
@@ -51,6 +52,7 @@ from controller.records import (
     Verdict,
     WorkerRecord,
 )
+from controller.scheduling.requests import request_of
 from controller.state import AuditEntry, OutboxItem
 from muster.arrays import size_of
 from muster.clock import iso
@@ -408,6 +410,38 @@ def queue(record: QueueRecord, jobs: Iterable[JobRecord], accuracy: AccuracyView
         "status": {
             "jobs": dict(sorted(Counter(str(one.phase) for one in jobs).items())),
             "etaAccuracy": accuracy,
+        },
+    }
+
+
+def claim(record: JobRecord, leaving: Sequence[tuple[WorkerRecord, str]]) -> ClaimView:
+    """The claim that a job holds. `leaving`: workers that it still waits for, with their jobs."""
+    held = record.claim
+    assert held is not None
+    occupied = {worker.node for worker, _ in leaving}
+    nodes = list(dict.fromkeys(held.nodes))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Claim",
+        "metadata": {
+            "name": record.name,
+            "namespace": record.namespace,
+            "uid": record.uid,
+            "resourceVersion": str(record.revision),
+            "createdAt": iso(held.made_at),
+        },
+        "status": {
+            "owner": f"{record.namespace}/{record.name}",
+            "queue": record.spec.get("queue", "default"),
+            "priority": request_of(record).priority,
+            "nodes": nodes,
+            "vacated": [node for node in nodes if node not in occupied],
+            "leaving": [
+                {"job": owner, "worker": f"{worker.role}-{worker.index}", "node": worker.node}
+                for worker, owner in leaving
+            ],
+            "madeAt": iso(held.made_at),
+            "deadline": iso(held.deadline),
         },
     }
 

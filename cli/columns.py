@@ -68,6 +68,18 @@ def _queues(at: float) -> list[Column]:
     ]
 
 
+def _claims(at: float) -> list[Column]:
+    return [
+        Column("OWNER", lambda one: one["status"]["owner"]),
+        Column("PRIORITY", lambda one: one["status"]["priority"]),
+        Column("VACATED", lambda one: f"{len(one['status']['vacated'])}/{len(one['status']['nodes'])}"),
+        Column("DEADLINE", lambda one: until(one["status"].get("deadline"), at)),
+        Column("AGE", lambda one: age(one["status"].get("madeAt"), at)),
+        Column("WAITS FOR", lambda one: _listed(left["job"] for left in one["status"]["leaving"])),
+        Column("NODES", lambda one: _listed(one["status"]["nodes"]), elastic=True),
+    ]
+
+
 def _priority_classes(at: float) -> list[Column]:
     return [
         Column("NAME", _name),
@@ -139,6 +151,7 @@ _MADE: Final = {
     "Job": _jobs,
     "Node": _nodes,
     "Queue": _queues,
+    "Claim": _claims,
     "PriorityClass": _priority_classes,
     "Reservation": _reservations,
     "MaintenanceWindow": _windows,

@@ -25,10 +25,11 @@ QUEUE: Final = Resource("queue", "Queue", "queues", "q", namespaced=False)
 PRIORITY_CLASS: Final = Resource("priorityclass", "PriorityClass", "priorityclasses", "pc", namespaced=False)
 RESERVATION: Final = Resource("reservation", "Reservation", "reservations", "rsv", namespaced=False)
 MAINTENANCE: Final = Resource("maintenancewindow", "MaintenanceWindow", "maintenancewindows", "mw", namespaced=False)
+CLAIM: Final = Resource("claim", "Claim", "claims", "cl")
 EVENT: Final = Resource("event", "Event", "events", "ev")
 ATTEMPT: Final = Resource("attempt", "Attempt", "attempts", "at", of_job=True)
 CHECKPOINT: Final = Resource("checkpoint", "Checkpoint", "checkpoints", "cp", of_job=True)
-ALL: Final = (JOB, NODE, QUEUE, PRIORITY_CLASS, RESERVATION, MAINTENANCE, EVENT, ATTEMPT, CHECKPOINT)
+ALL: Final = (JOB, NODE, QUEUE, PRIORITY_CLASS, RESERVATION, MAINTENANCE, CLAIM, EVENT, ATTEMPT, CHECKPOINT)
 DECLARED: Final = (JOB, QUEUE, PRIORITY_CLASS, RESERVATION, MAINTENANCE)
 """What manifests describe."""
 

@@ -8,7 +8,7 @@ from cli import options
 from cli.api import Api, NotThere, connect, jobs_path, path_to
 from cli.columns import NAMESPACE, checkpoint_name, columns_of
 from cli.errors import Exit, Failure
-from cli.names import ALL, EVENT, JOB, Resource, resource, targets
+from cli.names import ALL, CLAIM, EVENT, JOB, Resource, resource, targets
 from cli.output import as_json, as_yaml, colours, now, say, table, terminal_width
 
 Object = dict[str, Any]
@@ -32,6 +32,7 @@ def get(
     what: tuple[str, ...], namespace: str, everywhere: bool, selector: str | None, form: str, no_headers: bool
 ) -> None:
     """List jobs (jo), nodes (no), queues (q), priorityclasses (pc), reservations (rsv), maintenancewindows (mw),
+    claims (cl): room promised to jobs while others vacate it,
     events (ev), attempts JOB, checkpoints JOB [NAME]."""
     api = connect()
     kind, names = _asked(what)
@@ -70,6 +71,11 @@ def _fetch(
         if names:
             raise Failure("events have no names", code=Exit.USAGE, hint="muster events --job NAME")
         return api.items("/events" if namespace is None else path_to("namespaces", namespace, "events"), limit=1000), []
+    if kind is CLAIM:
+        every = api.items("/claims" if namespace is None else path_to("namespaces", namespace, "claims"))
+        known = {_label(kind, one): one for one in every}
+        missing = [f"job {name} holds no claim" for name in names if name not in known]
+        return ([known[name] for name in names if name in known] if names else every), missing
     if not names:
         path = f"/{kind.plural}" if not kind.namespaced or namespace is None else jobs_path(namespace)
         return api.items(path, labelSelector=selector), []

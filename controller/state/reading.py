@@ -165,6 +165,12 @@ class Jobs(Records):
         statement = select(*JOB.columns).where(tables.jobs.c.phase == JobPhase.SUCCEEDED)
         return self._read(JOB, statement.order_by(ended.desc(), tables.jobs.c.uid).limit(limit))
 
+    def claimants(self) -> list[JobRecord]:
+        """Live jobs that hold a claim, by uid."""
+        jobs = tables.jobs
+        statement = select(*JOB.columns).where(tables.LIVE_JOB, jobs.c.claim.is_not(None)).order_by(jobs.c.uid)
+        return self._read(JOB, statement)
+
     def phases_of_elements(self, parent: str) -> dict[JobPhase, int]:
         """How many elements of an array there are in each phase."""
         jobs = tables.jobs

@@ -65,6 +65,24 @@ def test_a_listing_is_printed_to_the_letter_within_80_columns(stub, muster, word
     assert max(len(line) for line in done.out.splitlines()) <= 80
 
 
+def test_claims_are_listed_with_who_they_wait_for(stub, muster):
+    status = {
+        "owner": "default/llama-sft",
+        "queue": "default",
+        "priority": 100,
+        "nodes": ["node-0", "node-1"],
+        "vacated": ["node-0"],
+        "leaving": [{"job": "default/ddp-digits", "worker": "worker-0", "node": "node-1"}],
+        "madeAt": None,
+        "deadline": None,
+    }
+    claim = {"kind": "Claim", "metadata": {"name": "llama-sft", "namespace": "default"}, "status": status}
+    stub.listed("/namespaces/default/claims", [claim])
+    lines = muster("get", "claims").out.splitlines()
+    assert lines[1].split()[:6] == ["default/llama-sft", "100", "1/2", "-", "-", "default/ddp-digits"]
+    assert muster("get", "claims", "other").code == 3
+
+
 @pytest.mark.parametrize("word", ["jobs", "job", "jo", "JOBS", "job/ddp-digits"])
 def test_singular_plural_and_short_names_mean_the_same(stub, muster, word):
     assert muster("get", word, "-o", "name").out.startswith("job/ddp-digits\n")
