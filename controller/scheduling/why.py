@@ -57,12 +57,22 @@ class Why:
     def all(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> Waits:
         """The reasons of all that wait; those that are given have one already."""
         shared: dict[Kind, Wait] = {}
+        alike: dict[tuple[Kind, bool], Wait] = {}
         if self._cycle.aside:
             waiting = self._kept_off(waiting)
         for request, reason in waiting:
             if isinstance(reason, Kind) and reason not in shared:
-                shared[reason] = self._find(request)
+                key = self._but_for_its_limit(request, reason)
+                if key not in alike or alike[key].code is Waiting.BACKFILL_WOULD_DELAY:
+                    alike[key] = self._find(request)
+                shared[reason] = alike[key]
         return Waits(waiting, shared)
+
+    def _but_for_its_limit(self, request: GangRequest, kind: Kind) -> tuple[Kind, bool]:
+        """Of a limit no reason speaks but that of what is reserved; it matters only whether it ends before that."""
+        cycle = self._cycle
+        before = request.limit is not None and cycle.now + request.limit <= cycle.kept_until
+        return (kind.wish if kind.plain and not kind.bare.preferred else kind), before
 
     def _kept_off(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> list[tuple[GangRequest, Kind | Wait]]:
         """Where nodes are set aside, those share a reason who are kept off the same ones."""
