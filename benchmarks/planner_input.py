@@ -5,6 +5,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -180,7 +181,7 @@ def changes(index: ClusterIndex, records: list[Record]) -> list[Change]:
     ]
 
 
-SLURM = ((1, 80), (2, 40), (4, 30), (8, 20), (16, 12), (32, 8), (64, 6), (128, 3), (256, 1))
+SLURM = ((1, 160), (2, 60), (4, 40), (8, 20), (16, 8), (32, 4), (64, 3), (128, 1), (256, 1))
 """(nodes, how often) of the jobs of Slurm's mix."""
 
 
@@ -195,7 +196,7 @@ def slurm_half_full(count: int) -> list[Record]:
     machines = nodes(count, 16, 16, 4)
     records: list[Record] = [*machines]
     for number, node in enumerate(machines):
-        if (number * 2_654_435_761 >> 7) % 1024 < 512:
+        if crc32(node.name.encode()) % 2:
             records += running(job(f"busy{number}", 1, EACH, 0.0), [(node.name, tuple(range(EACH)))])
     return records
 

@@ -36,6 +36,15 @@ def vacate(index: ClusterIndex, room: Room, workers: Iterable[WorkerRecord]) -> 
             room.give(worker.node, worker.cpu_milli, worker.memory, devices)
 
 
+def occupy(index: ClusterIndex, room: Room, workers: Iterable[WorkerRecord]) -> None:
+    """The opposite of `vacate`."""
+    for worker in workers:
+        node = index.nodes.get(worker.node)
+        if node is not None and takes_work(node):
+            devices = [device for device in held_devices(index, worker) if device.healthy]
+            room.lose(room.fabric.positions[worker.node], worker.cpu_milli, worker.memory, devices)
+
+
 def usage(index: ClusterIndex, crews: Mapping[str, Crew]) -> Iterable[tuple[str, dict[str, int]]]:
     """(queue, devices by kind) of every gang that holds something."""
     for crew in crews.values():

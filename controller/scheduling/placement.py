@@ -1,5 +1,5 @@
-"""Where a gang of one shape lies: the lowest level of the fabric with a domain that holds it whole; of those the
-tightest; inside it the fewest children. What is already broken is used first, so that large holes stay whole.
+"""Where a gang of one shape lies: the lowest level of the fabric with a domain that holds it whole; of those one in
+which it needs the fewest leaves, the tightest; inside it the fewest children. What is already broken is used first, so that large holes stay whole.
 
 Exact: a gang that fits somewhere within its required level is never refused. With segments a domain is counted in
 whole segments. A gang that lost a part of itself keeps what is left where that can be.
@@ -143,6 +143,8 @@ def pick(fabric: Fabric, table: Table, workers: int, *bounds: int, how: Manner =
             continue
         candidates = np.flatnonzero(eligible(fabric, depth, bounds) & (rooms[depth] >= need))
         if len(candidates):
+            if len(candidates) > 1 and depth < len(fabric.levels) - 2 and not how.depth:
+                candidates = _narrowest(fabric, table, depth, candidates, need)
             domain = _tightest(fabric, table, depth, candidates)
             return _fill(fabric, table, rooms, depth, domain, need, how)
     if max(bounds) > deepest:  # the gang shares less than one of its segments' domains
@@ -201,6 +203,21 @@ def _tightest_node(fabric: Fabric, table: Table, need: int, bounds: tuple[int, .
     first = int(level.starts[domain])
     inside = slice(first, int(level.ends[domain]))
     return first + int(((table.units[-1][inside] == least) & (table.slots[-1][inside] >= need)).argmax())
+
+
+def _narrowest(fabric: Fabric, table: Table, depth: int, candidates: Ints, need: int) -> Ints:
+    """Those of some domains in which the fewest innermost domains hold so many."""
+    inner = len(fabric.levels) - 2
+    level, rooms = fabric.levels[inner], table.slots[inner]
+    owner = fabric.levels[depth].of[level.starts]
+    mine = np.flatnonzero(np.isin(owner, candidates) & (rooms > 0))
+    order = mine[np.lexsort((-rooms[mine], owner[mine]))]
+    firsts = np.searchsorted(owner[order], candidates)
+    sums = np.cumsum(rooms[order])
+    before = np.repeat(np.concatenate(([0], sums))[firsts], np.diff([*firsts, len(order)]))
+    wanted = np.add.reduceat((sums - before < need).astype(np.int64), firsts)
+    narrowest: Ints = candidates[wanted == wanted.min()]
+    return narrowest
 
 
 def _tightest(fabric: Fabric, table: Table, depth: int, candidates: Ints) -> int:

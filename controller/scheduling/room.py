@@ -65,7 +65,7 @@ class Room:
     def copy(self) -> "Room":
         """Another room that is as free as this one. Tables are copied when they are asked for."""
         other = Room(self.fabric, self.free, self._devices_of, self.carded)
-        other._lists, other._masks, other._taken = dict(self._lists), self._masks, list(self._taken)
+        other._lists, other._masks, other._taken = dict(self._lists), dict(self._masks), list(self._taken)
         other._owed = dict(self._owed)
         other._parent, other._born = self, len(self._taken)
         return other

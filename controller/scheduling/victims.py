@@ -17,10 +17,11 @@ from msgspec import Struct
 from controller.records import WorkerRecord
 from controller.scheduling.book import demand_of
 from controller.scheduling.crew import Crew
-from controller.scheduling.crews import charge, vacate
-from controller.scheduling.cycle import Cycle
+from controller.scheduling.crews import charge, occupy, vacate
+from controller.scheduling.cycle import Cycle, give_back
 from controller.scheduling.fabric import Bools
 from controller.scheduling.placement import eligible
+from controller.scheduling.room import Room
 from controller.scheduling.types import Eviction, GangRequest, Victim, WorkerPlacement
 from muster.quantity import parse_duration
 
@@ -197,22 +198,38 @@ class _Search:
 
     def __init__(self, cycle: Cycle, request: GangRequest) -> None:
         self._cycle, self._request = cycle, request
+        self._room: Room | None = None
+        self._gone: dict[str, WorkerRecord] = {}  # in the room
+
+    def _without(self, going: dict[str, WorkerRecord], mask: Bools | None) -> Room:
+        """The room without these workers: the one room of all trials, in which only what differs is changed."""
+        index = self._cycle.index
+        if self._room is None:
+            self._room = self._cycle.for_whom(self._request).copy()
+        occupy(index, self._room, [worker for uid, worker in self._gone.items() if uid not in going])
+        vacate(index, self._room, [worker for uid, worker in going.items() if uid not in self._gone])
+        self._gone = going
+        if mask is not None:
+            self._room.keep(mask)
+        return self._room
 
     def attempt(self, parts: Sequence[Candidate], mask: Bools | None) -> tuple[WorkerPlacement, ...] | None:
         """Where the gang lies with these gone; None where it does not fit or the books do not allow it."""
         cycle, legal = self._cycle, self._legal(parts)
-        room = cycle.for_whom(self._request).copy()
         going: dict[str, WorkerRecord] = {}
         for part in legal:
             going |= {worker.uid: worker for worker in part.workers}
-        vacate(cycle.index, room, going.values())
+        room = self._without(going, mask)
         booked = _charges(cycle, legal)
         for queue, demand in booked:
             cycle.book.add(queue, demand, -1)
         found = cycle.place(room, self._request, mask)
         for queue, demand in booked:
             cycle.book.add(queue, demand)
-        return found[1] if found else None
+        if found is None:
+            return None
+        give_back(room, cycle.index, self._request, found[1])
+        return found[1]
 
     def _legal(self, parts: Sequence[Candidate]) -> list[Candidate]:
         """A queue loses no more when it borrows no more."""
