@@ -23,6 +23,17 @@ KINDS: Final[dict[str, type[Resource]]] = {
 }
 
 
+LATER: Final = {
+    "spec.resources": "only cpu, memory and accelerators are counted; other resources are not yet",
+    "spec.tolerations": "nodes have no taints here; name nodes by nodeSelector or nodes, or cordon them",
+    "spec.volumes": "there are no volumes; folders of the node come into a container by mounts",
+    "spec.secrets": "secrets are not handed out yet",
+    "spec.service": "services are not run yet",
+    "spec.idlePolicy": "idle jobs are not acted upon yet",
+}
+"""What people know from elsewhere and is not acted upon here: refused in words, for an accepted field is a promise."""
+
+
 def parse(document: object) -> Resource:
     """The resource in `document`. Raises Problem (status 422) with one FieldError for each finding."""
     if not isinstance(document, Mapping):
@@ -76,6 +87,8 @@ def field_errors(model: type[BaseModel], error: ValidationError) -> list[FieldEr
 def _field_error(model: type[BaseModel], detail: ErrorDetails) -> FieldError:
     path, kind, found = path_text(detail["loc"]), detail["type"], _short(detail.get("input"))
     context: dict[str, Any] = detail.get("ctx") or {}
+    if kind == "extra_forbidden" and path in LATER:
+        return FieldError(path, LATER[path], "UNSUPPORTED", found)
     if kind == "extra_forbidden":
         known = tuple(_fields_at(model, detail["loc"][:-1]))
         word = str(detail["loc"][-1])

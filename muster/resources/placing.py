@@ -38,6 +38,13 @@ class Accelerators(Model):
 
     _image = field_validator("image")(check_image)
 
+    @field_validator("count", mode="before")
+    @classmethod
+    def _whole(cls, value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError("expected a whole number of devices: parts of a device are not given out yet")
+        return value
+
 
 class Segment(Model):
     """Every `size` consecutive workers, in rank order, share one domain of `level`."""

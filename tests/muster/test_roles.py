@@ -49,7 +49,12 @@ def test_roles_are_kept_as_written_and_their_sum_is_the_gangs_workers() -> None:
         ({"workers": 1.5}, "spec.workers"),
         ({"workers": -1}, "spec.workers"),
         ({"workers": 10**30}, "spec.workers"),
-        ({"accelerators": [{"type": "h100", "count": 0.5}]}, "spec.accelerators[0].count"),
+        ({"accelerators": [{"type": "h100", "count": 0.5}]}, "parts of a device are not given out yet"),
+        ({"accelerators": [{"type": "h100", "count": "0.5"}]}, "parts of a device are not given out yet"),
+        ({"accelerators": [{"type": "h100", "count": 0}]}, "spec.accelerators[0].count"),
+        ({"accelerators": [{"type": "h100", "count": 10**20}]}, "spec.accelerators[0].count"),
+        ({"resources": {"licence": 1}}, "only cpu, memory and accelerators are counted"),
+        ({"tolerations": []}, "nodes have no taints here"),
         ({"accelerators": [{"type": "h100", "count": 1, "env": {"A B": "1"}}]}, "'A B' is not a name"),
     ],
 )
