@@ -274,9 +274,5 @@ class Planned:
         table, seen = known
         rows = np.flatnonzero(free != seen)
         seen[rows] = free[rows]
-        units = free[rows] // gpus
-        for columns, after in ((table.units, units), (table.slots, np.minimum(units, most))):
-            change = after - columns[-1][rows]
-            for level, column in zip(self.fabric.levels, columns, strict=True):
-                np.add.at(column, level.of[rows], change)
+        table.put_many(self.fabric, rows, free[rows] // gpus)
         return table

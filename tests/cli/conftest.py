@@ -34,6 +34,7 @@ def stub(server, monkeypatch):
     server.listed("/nodes", canned.NODES)
     for node in canned.NODES:
         server.get(f"/nodes/{node['metadata']['name']}", node)
+        server.listed(f"/nodes/{node['metadata']['name']}/repairs", [])
     server.listed("/queues", [canned.QUEUE])
     server.get("/queues/default", canned.QUEUE)
     monkeypatch.setenv("MUSTER_SERVER", server.url)

@@ -76,7 +76,10 @@ def test_the_cluster_brings_the_same_version_of_the_sdk(cluster: zipfile.ZipFile
 
 def test_the_cluster_brings_its_commands(cluster: zipfile.ZipFile) -> None:
     (name,) = [name for name in cluster.namelist() if name.endswith("entry_points.txt")]
-    assert cluster.read(name).decode().splitlines()[1:] == ["muster = cli.main:main", "muster-agent = agents.main:main"]
+    assert cluster.read(name).decode().splitlines()[1:] == [
+        "muster = cli.main:main",
+        "muster-agent = agents.entry:main",
+    ]
 
 
 @pytest.mark.parametrize("wheel", ["sdk", "cluster"])
@@ -99,7 +102,7 @@ def test_every_top_level_import_is_a_declared_dependency() -> None:
         *(name for extra in declared["optional-dependencies"].values() for name in extra),
     ]
     known = {re.split(r"[\[<>=~! ]", name)[0].lower().replace("-", "_") for name in wanted}
-    known |= {"msgspec", "pydantic", "pydantic_core", "yaml", "starlette", "kombu", "anyio", "pynvml"}
+    known |= {"opentelemetry", "msgspec", "pydantic", "pydantic_core", "yaml", "starlette", "kombu", "anyio", "pynvml"}
     known |= {*sys.stdlib_module_names, "muster", *ROOMS}
     for name in sorted(tracked("muster", *ROOMS)):
         if name.endswith(".py"):

@@ -52,7 +52,7 @@ def test_a_cluster_comes_up_refuses_a_second_stands_every_death_and_leaves_nothi
     assert elsewhere.returncode == 1
     assert f"error: port {port} on 127.0.0.1 is in use by another program\nhint: " in elsewhere.stderr
 
-    worked = running(cluster, "stubborn")
+    worked = running(cluster, "stubborn", fence="2m")
     before = cluster.processes()
     assert None not in before.values()
     for pid in before.values():
