@@ -67,7 +67,8 @@ class Faults:
         state = self._chance.choice(["slow", "silent", "cut", "unruly", "unruly"])
         lost = state in ("silent", "cut") and self._chance.random() < 0.2
         self._cluster.network.become(node, state)
-        seconds = LEASE["fence"] + LEASE["margin"] + 2 if lost else self._chance.uniform(0.3, 4.0)
+        longest = 10.0 if state == "unruly" else 4.0
+        seconds = LEASE["fence"] + LEASE["margin"] + 2 if lost else self._chance.uniform(0.3, longest)
         self._later(seconds, lambda: self._cluster.network.become(node, "whole"))
         return f"network {state}" + (" past the fence" if lost else "")
 

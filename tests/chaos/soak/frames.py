@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 DATA = (0x0, 0x1, 0x2)
-SHARE = 0.08
+SHARE = 0.12
 """Of the messages, for each thing that may happen to one."""
 
 
