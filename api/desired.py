@@ -63,6 +63,7 @@ def assignment(job: JobRecord, attempt: AttemptRecord, worker: WorkerRecord, sec
         fence=worker.fence,
         grace=worker.grace,
         stop_reason=worker.stop_reason,
+        failing=attempt.phase is AttemptPhase.STOPPING and attempt.reason is None,
         token=attempt_token(secret, attempt.uid, attempt.epoch),
         checkpoint_directory=checkpoint.get("directory"),
         checkpoint_format=checkpoint.get("format", "auto"),

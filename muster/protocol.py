@@ -128,6 +128,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     checkpoint_directory: str | None = None
     checkpoint_format: str = "auto"
     log_limit: int = 256 * 2**20
+    failing: bool = False  # it is stopped because something of its gang has failed: what it did is of interest
     ports: tuple[int, ...] = ()
     cpu_milli: int = 0
     memory: int = 0

@@ -32,7 +32,8 @@ class Started(Struct, frozen=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """A worker so far. `went`: processes may have been started. `over`: nothing of it is alive or ever will be."""
+    """A worker so far. `went`: processes may have been started. `over`: nothing of it is alive or ever will be. `dumped`: pids
+    of which the kernel has written a core file."""
 
     boot_id: str = ""
     revision: int = 0
@@ -42,6 +43,7 @@ class History(Struct, frozen=True, kw_only=True):
     running_at: float | None = None
     started: tuple[Started, ...] = ()
     exits: tuple[RankExit, ...] = ()
+    dumped: tuple[int, ...] = ()
     stopped: str = ""
     over: bool = False
     over_at: float = 0.0
@@ -130,7 +132,7 @@ def _exited(h: History, event: dict[str, Any]) -> History:
         oom=event.get("oom", False),
         at=event["at"],
     )
-    h = replace(h, exits=(*h.exits, exit_))
+    h = replace(h, exits=(*h.exits, exit_), dumped=(*h.dumped, event["pid"]) if event.get("core") else h.dumped)
     if event.get("errno") and not h.problem:
         problem = ERRNO_PROBLEMS.get(event["errno"], "LAUNCH_FAILED")
         return replace(h, problem=problem, message=f"the program could not be executed: {os.strerror(event['errno'])}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from agents.runtime import postmortem
 from agents.runtime.children import Children
 from agents.runtime.diary import History
 from agents.runtime.folder import Folder
@@ -133,6 +134,23 @@ class Telling:
             raise Refusal(code, stock.error)
         self._took(stock)
 
+    async def take_stacks(self, pids: set[int]) -> None:
+        """Before a worker is stopped whose gang has failed: where its ranks are."""
+        spy = postmortem.py_spy()
+        if spy is None:
+            return
+        for rank, text in (await postmortem.stacks(self._children, pids, spy)).values():
+            self._evidence.append(self._seen(Source.STACK, text, rank=rank))
+
+    def _find_cores(self, history: History) -> None:
+        if not history.dumped:
+            return
+        work = self._folder.work
+        folders = (work / self.assignment.template.workdir, work)
+        keep = self._folder.path.parent.parent / "cores"
+        for text in postmortem.cores(folders, history.dumped, keep, work):
+            self._evidence.append(self._seen(Source.CONDITION, text, code="CORE_DUMP"))
+
     # -- at its end ----------------------------------------------------------------------------------
 
     async def conclude(self, history: History) -> None:
@@ -149,6 +167,7 @@ class Telling:
         for exit_ in history.exits:
             data = {"code": exit_.code, "signal": exit_.signal, "oom": exit_.oom}
             self._evidence.append(self._seen(Source.EXIT, "", at=exit_.at, rank=exit_.rank, **data))
+        self._find_cores(history)
         if history.problem in UNSTARTED:
             self._evidence.append(self._seen(Source.LAUNCH, history.message, at=history.over_at, code=history.problem))
         self._evidence += self._logs.tails(self._node)

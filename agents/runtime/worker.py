@@ -205,7 +205,7 @@ class Worker:
         elif act is Act.REPLACE:
             self._link.send(do="stop", grace=0, why=diary.REPLACED)
         elif act is Act.STOP:
-            self._stop()
+            await self._stop()
         elif act is Act.SWEEP:
             await self._sweep()
         elif act is Act.CONCLUDE:
@@ -214,10 +214,12 @@ class Worker:
             self.forgotten = True
             self.folder.archive(self._around.archive)
 
-    def _stop(self) -> None:
+    async def _stop(self) -> None:
         """A worker that is not listed any more is somebody else's by now: no grace."""
         if self._told_to_stop == self.wanted and self.history.stopped:
             return
+        if self._told_to_stop is None and self.assignment.failing and self.wanted.desired == "stop":
+            await self.telling.take_stacks(self.processes())
         self._told_to_stop = self.wanted
         grace = self.assignment.grace if self.wanted.desired == "stop" else 0.0
         why = self.assignment.stop_reason if self.wanted.desired == "stop" else "not wanted any more"

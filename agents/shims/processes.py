@@ -52,6 +52,8 @@ class Process:
         code = os.waitstatus_to_exitcode(status)
         self.exit = {"process": self.index, "rank": self.spec["rank"], "pid": self.pid, "at": round(time.time(), 6)}
         self.exit.update({"code": code} if code >= 0 else {"signal": -code})
+        if os.WCOREDUMP(status):
+            self.exit["core"] = True
         if errno:
             self.exit["errno"] = int(errno)
         return self.exit

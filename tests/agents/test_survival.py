@@ -1,5 +1,6 @@
 """Whoever dies: ranks go on under their shim, no exit code is lost, and nothing runs past its fence."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.runtime import postmortem
 from muster.evidence import Source
+from muster.launch import Running
 from tests.agents.cluster import ROOT, TOKEN, AgentProcess, FakeApi, alive, make_assignment, until
 from tests.agents.test_life import run
 
@@ -270,3 +273,56 @@ def _rss(pid: int) -> int:
 def _cpu(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_thousand_descendants_die_within_two_seconds(api: FakeApi, agent: AgentProcess) -> None:
+    """Whatever they have done to get away: sessions of their own, two forks, signals that they ignore."""
+    away = "(setsid sh -c 'trap \"\" TERM HUP; sleep 4321.125 & wait' >/dev/null 2>&1 &)"
+    run(
+        api, make_assignment("w1", f"i=0; while [ $i -lt 500 ]; do {away}; i=$((i+1)); done; echo up; wait; sleep 1000")
+    )
+    until(lambda: "up" in api.log())
+    until(lambda: len(_sleepers()) == 500)
+    began = time.monotonic()
+    api.change("w1", desired="stop", grace=0.0)
+    api.reaches("Exited")
+    took = time.monotonic() - began
+    assert _sleepers() == set()
+    assert took < 2.0 * max(1.0, os.getloadavg()[0])  # two seconds on a machine that has nothing else to do
+
+
+def _sleepers() -> set[int]:
+    found = set()
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit() and b"4321.125" in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                found.add(int(name))
+    return found
+
+
+def test_stacks_and_core_files_of_a_failure_are_kept(api: FakeApi, agent: AgentProcess) -> None:
+    if postmortem.py_spy() is None:
+        pytest.skip("needs py-spy")
+    stuck = "import time\ndef in_collective():\n    time.sleep(1000)\nprint('up', flush=True)\nin_collective()"
+    python = (sys.executable, "-c", stuck)
+    crash = (sys.executable, "-c", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.05)\nos.abort()")
+    template = {
+        "processes": (python, crash),
+        "ranks": 2,
+        "running": Running(ulimits={"core": -1}),
+        "process_env": ({"RANK": "0"}, {"RANK": "1"}),
+    }
+    run(api, make_assignment("w1", template=template))
+    until(lambda: "up" in api.log())
+    (agent.folder() / "work/go").touch()
+    until(lambda: (report := api.worker()) and report.exits)
+    api.change("w1", desired="stop", grace=1.0, failing=True)
+    api.reaches("Exited")
+    stacks = [one for one in api.evidence() if one.source == "stack"]
+    assert [(one.rank, "in_collective" in one.text) for one in stacks] == [(0, True)]
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text()
+    told = [one.text for one in api.evidence() if one.data.get("code") == "CORE_DUMP"]
+    if pattern.startswith(("core", "|")):
+        assert len(told) == 1
+    if pattern.startswith("core"):
+        assert list((agent.directory / "cores").iterdir()) != []
