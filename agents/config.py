@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from agents.runtime.hooks import Hooks
 from agents.runtime.users import parse as parse_users
 from muster.quantity import parse_cpu, parse_memory
 
@@ -34,6 +35,7 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     plugins: str = ""
     users: dict[str, str] = {}
     engine: str = "auto"
+    hooks: Hooks = Hooks()
     log_level: str = "info"
 
     @property
@@ -63,6 +65,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
         users = parse_users(env.get("MUSTER_USERS", ""))
     except (ValueError, OSError) as error:
         wrong.append(f"MUSTER_USERS: {error}")
+    hooks = _hooks(env, wrong)
     if health not in ("auto", "all", "off"):
         wrong.append(f"MUSTER_HEALTH: expected auto, all or off, found {health!r}")
     if kernel_log not in ("auto", "kmsg", "journal", "dmesg", "none") and "/" not in kernel_log:
@@ -88,6 +91,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> AgentConfig:
         expected_devices=int(expected) if expected else None,
         plugins=env.get("MUSTER_HEALTH_PLUGINS", "/etc/muster/health.d"),
         users=users,
+        hooks=hooks,
         engine=env.get("MUSTER_CONTAINER_ENGINE") or "auto",
         log_level=env.get("MUSTER_LOG_LEVEL", "info"),
     )
@@ -102,6 +106,19 @@ def _devices(env: Mapping[str, str], wrong: list[str]) -> str:
     if kind != "virtual" or not rest:
         wrong.append(f"MUSTER_DEVICES: expected auto or virtual:TYPE:COUNT such as virtual:h100:8, found {wanted!r}")
     return rest
+
+
+def _hooks(env: Mapping[str, str], wrong: list[str]) -> Hooks:
+    wrong += [
+        f"{name}: expected the absolute path of a program, found {path!r}"
+        for name in ("MUSTER_PROLOG", "MUSTER_EPILOG")
+        if (path := env.get(name)) and not (path.startswith("/") and os.access(path, os.X_OK))
+    ]
+    text = env.get("MUSTER_HOOK_TIMEOUT") or "60"
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        wrong.append(f"MUSTER_HOOK_TIMEOUT: expected seconds above 0, found {text!r}")
+        text = "60"
+    return Hooks(prolog=env.get("MUSTER_PROLOG", ""), epilog=env.get("MUSTER_EPILOG", ""), timeout=float(text))
 
 
 def _labels(text: str, wrong: list[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ import signal
 import sys
 from contextlib import suppress
 
+from agents import notify
 from agents.config import AgentConfig, from_environment
 from agents.devices import host, inventory
 from agents.node import Node
@@ -94,10 +95,13 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, sync.cancel)
     log.info("agent of node %s with %d devices in %s", config.node, len(have.devices), config.directory)
+    watched = asyncio.create_task(notify.keep_telling())
     try:
         await sync
         return 0
     finally:
+        notify.tell("STOPPING=1")
+        watched.cancel()
         health.cancel()
         await sessions.close()
         await node.close()

@@ -110,6 +110,7 @@ class Node:
             changed=self._something_changed,
             in_the_way=self._in_the_way,
             images=Images(children),
+            hooks=config.hooks,
         )
 
     def _something_changed(self) -> None:

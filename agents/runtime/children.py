@@ -8,9 +8,10 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 PR_SET_CHILD_SUBREAPER = 36
 NULL = Path("/dev/null")
@@ -44,8 +45,9 @@ class Children:
         stderr: Path = NULL,
         together: bool = False,
         home: bool = False,
+        extra: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[int, asyncio.Future[int]]:
-        """In a session of its own, with a minimal environment (`home`: and what programs need that keep files of their
+        """In a session of its own, with a minimal environment (`extra`: and these; `home`: and what programs need that keep files of their
         user, or reach out); what is not given is /dev/null. `together` sends stderr where stdout goes. The future is the
         exit status as os.waitstatus_to_exitcode gives it. Raises OSError."""
         appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -55,7 +57,7 @@ class Children:
             (os.POSIX_SPAWN_DUP2, 1, 2) if together else (os.POSIX_SPAWN_OPEN, 2, str(stderr), appending, 0o600),
         ]
         names = (*MINIMAL, *(AT_HOME if home else ()))
-        env = {name: os.environ[name] for name in names if name in os.environ}
+        env = {name: os.environ[name] for name in names if name in os.environ} | dict(extra)
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         pid = os.posix_spawn(argv[0], list(argv), env, file_actions=actions, setsid=True, setsigdef=[signal.SIGPIPE])
         self._exits[pid] = future

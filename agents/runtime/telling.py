@@ -41,6 +41,7 @@ UNSTARTED = {
     "LAUNCH_FAILED",
     "STALE_EPOCH",
     "IMAGE_PULL",
+    "PROLOG_FAILED",
     "NO_CONTAINER_ENGINE",
 }
 
@@ -88,10 +89,10 @@ class Telling:
         """Read on in the report file, look for new logs. True when there was something."""
         if history.log_error and not self._log_failed:
             self._log_failed = True
-            self._condition(history.log_error, "LOG_STORE")
+            self.condition(history.log_error, "LOG_STORE")
         if self._matcher is not None and self._matcher.ended and not self._regex_failed:
             self._regex_failed = True
-            self._condition("progress.regex took too long and is not used any more", "PROGRESS_REGEX")
+            self.condition("progress.regex took too long and is not used any more", "PROGRESS_REGEX")
         said = self._reader.read(self._clock.now())
         self._add([each.point for each in said if each.point is not None])
         self._measured([each.measurement for each in said if each.measurement is not None])
@@ -234,10 +235,10 @@ class Telling:
             self._stock, self._stock_failed = stock.items, False
         elif not self._stock_failed:
             self._stock_failed = True
-            self._condition(stock.error, "CHECKPOINT_DIR")
+            self.condition(stock.error, "CHECKPOINT_DIR")
         self._on_news()
 
-    def _condition(self, text: str, code: str) -> None:
+    def condition(self, text: str, code: str) -> None:
         self._evidence.append(self._seen(Source.CONDITION, text, code=code))
         self._on_news()
 

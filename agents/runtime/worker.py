@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ from agents.runtime.containers.boxes import name_of
 from agents.runtime.containers.pulling import Images, NoImage
 from agents.runtime.decide import Act, Seen, Wanted, decide
 from agents.runtime.folder import Folder
+from agents.runtime.hooks import Hooks, environment
+from agents.runtime.hooks import run as run_hook
 from agents.runtime.link import ShimLink
 from agents.runtime.telling import Telling
 from agents.runtime.threads import in_thread
@@ -59,6 +62,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     changed: Callable[[], None]
     in_the_way: Callable[[Assignment], str]
     images: Images
+    hooks: Hooks
 
 
 class Worker:
@@ -76,6 +80,7 @@ class Worker:
         self._unlisted_at: float | None = None
         self._told_to_stop: Wanted | None = None
         self._waits = self._doing = ""
+        self._prologue_over = False
         self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news, self._user)
         self.report = self._describe(around.clock.now())
 
@@ -165,6 +170,7 @@ class Worker:
             self.history = diary.fold(diary.read(self.folder.diary))
         self._say()
         if self.history.over and not self.telling.concluded:
+            await self._epilog()
             await self.telling.conclude(self.history)
             self._say()
         return act in (Act.PREPARE, Act.SWEEP, Act.CONCLUDE) and not self._waits
@@ -250,6 +256,7 @@ class Worker:
         around = self._around
         await around.leased.wait()
         await self._get_image()
+        await self._prolog()
         deadline = self._deadline()
         try:
             await in_thread(
@@ -268,6 +275,27 @@ class Worker:
             there = await self._link.wait(SHIM_START_TIMEOUT, exited.done) or self._link.connect()
         if not there:
             raise prepare.Refusal("LAUNCH_FAILED", f"the shim did not come up: {_last_line(self.folder.errors)}")
+
+    async def _prolog(self) -> None:
+        """Once for each worker, however often it is prepared. Raises Refusal."""
+        around, hooks = self._around, self._around.hooks
+        if not hooks.prolog or self._prologue_over:
+            return
+        env = environment("prolog", self.assignment, around.name, self._user())
+        if error := await run_hook(around.children, hooks.prolog, env, hooks.timeout):
+            raise prepare.Refusal("PROLOG_FAILED", error)
+        self._prologue_over = True
+
+    async def _epilog(self) -> None:
+        """Before its end is told, so that its devices are offered again only after it."""
+        around, hooks = self._around, self._around.hooks
+        if not hooks.epilog or not self.history.went:
+            return
+        with suppress(LookupError):
+            env = environment("epilog", self.assignment, around.name, self._user())
+            if error := await run_hook(around.children, hooks.epilog, env, hooks.timeout):
+                log.warning("worker %s: %s", self.uid, error)
+                self.telling.condition(error, "EPILOG_FAILED")
 
     async def _get_image(self) -> None:
         """Before anything else, so that the barrier waits for it on every node. Raises Refusal, and NotWanted when the

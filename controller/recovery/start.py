@@ -27,6 +27,7 @@ OBSTACLES: Final = {
         "fail", "launch_user_error", "it asks for what this kind of cluster cannot do", local=False
     ),
     "NO_CONTAINER_ENGINE": Obstacle("fail", "launch_user_error", "there is no container engine"),
+    "PROLOG_FAILED": Obstacle("retry", "launch_failed", "its node's prolog did not let it start"),
     "IMAGE_PULL": Obstacle("fail", "launch_user_error", "its image cannot be had"),
     "DISK_FULL": Obstacle("hold", "disk_full", "the disk is full"),
     "CHECKPOINT_DIR": Obstacle("hold", "checkpoint_dir", "the checkpoint directory cannot be used"),
