@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -113,6 +114,7 @@ class Follower:
             except TooOld:
                 log.warning("the change log was cut behind this reader; it begins again", revision=self.revision)
                 self.revision = -1
+                self._kept.clear()  # what comes next does not follow on it
                 continue
             if isinstance(batch, Batch):
                 self._take(batch)
@@ -185,7 +187,7 @@ class Follower:
         """None when the buffer does not hold everything after the revision in its final form."""
         if not self._kept or self._kept[0].revision > after + 1:
             return None
-        found = [entry for entry in self._kept if entry.revision > after]
+        found = list(islice(self._kept, after + 1 - self._kept[0].revision, None))  # revisions have no gaps
         return None if any(entry.text is None for entry in found) else found
 
 

@@ -3,10 +3,11 @@ and not as much as the table: (namespace, name, uid) alone, behind the phase, be
 """
 
 from collections.abc import Mapping, Sequence
+from operator import eq
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Select, exists, select, tuple_, union_all
+from sqlalchemy import Select, and_, select, tuple_, union_all
 
 from controller.state import tables
 from controller.state.kinds import JOB
@@ -53,25 +54,28 @@ def _merged(wanted: Wanted, phases: Sequence[JobPhase], limit: int) -> Select[An
 
 
 def _filtered(statement: Select[Any], wanted: Wanted) -> Select[Any]:
-    """All but the phases. With labels the rows of the first one lead, in their order."""
+    """All but the phases. With labels the rows of the first one lead; all of them are walked in the order of pages, each
+    from the same place on."""
     place: tuple[Any, ...] = _place
+    walked = []
     for number, (key, value) in enumerate(sorted(wanted.labels.items())):
         labels = _labels.alias(f"l{number}")
-        mine = (labels.c.key == key) & (labels.c.value == value)
+        mine = (labels.c.namespace, labels.c.name, labels.c.uid)
         if number == 0:
-            place = (labels.c.namespace, labels.c.name, labels.c.uid)
-            statement = statement.join(labels, labels.c.uid == _jobs.c.uid).where(mine)
+            statement, place = statement.join(labels, labels.c.uid == _jobs.c.uid), mine
         else:
-            same = tuple_(labels.c.namespace, labels.c.name, labels.c.uid) == tuple_(*place)
-            statement = statement.where(exists().where(mine, same))
-    for column, given in ((place[0], wanted.namespace), (place[1], wanted.name), (place[2], wanted.uid)):
-        if given is not None:
-            statement = statement.where(column == given)
+            statement = statement.join(labels, and_(*map(eq, mine, place)))
+        statement = statement.where(labels.c.key == key, labels.c.value == value)
+        walked.append(mine)
+    for one in walked or [_place]:
+        for column, given in zip(one, (wanted.namespace, wanted.name, wanted.uid), strict=True):
+            if given is not None:
+                statement = statement.where(column == given)
+        if wanted.after is not None:
+            statement = statement.where(tuple_(*one) > tuple_(*wanted.after))
     if wanted.live_only:
         statement = statement.where(tables.LIVE_JOB)
     if wanted.queue is not None:
         statement = statement.where(_jobs.c.queue == wanted.queue)
-    if wanted.after is not None:
-        statement = statement.where(tuple_(*place) > tuple_(*wanted.after))
     statement = statement.order_by(*place)
     return statement if wanted.limit is None else statement.limit(wanted.limit)
