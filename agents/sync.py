@@ -116,8 +116,10 @@ class Sync:
                 log.warning("a frame that is not understood is left out: %s", error)
                 continue
             match down:
-                case Renewed(sent=sent):
+                case Renewed(sent=sent, at=at):
                     self._answered_at = self._clock.boottime()
+                    if at:
+                        self._node.health.heard_time(at, on_the_way=self._answered_at - sent)
                     self._node.renewed(sent)
                 case Desired() as desired:
                     self._node.apply(desired)

@@ -60,6 +60,6 @@ class Renewals:
     def _acknowledge(self, batch: Sequence[Pending]) -> None:
         now = self._clock.boottime()
         for one in batch:
-            one.stream.post(Renewed(seq=one.renew.seq, sent=one.renew.sent))
+            one.stream.post(Renewed(seq=one.renew.seq, sent=one.renew.sent, at=self._clock.now()))
             self._metrics.renewal_seconds.observe(now - one.arrived)
         self._metrics.renewals.inc(len(batch))

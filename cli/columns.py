@@ -192,7 +192,14 @@ def accelerators(spec: Object) -> str:
 
 def node_phase(one: Object) -> str:
     marks = [",OnHold"] if one["status"].get("held") else []
-    return "".join([str(one["status"]["phase"]), *marks, *([",Cordoned"] if one["spec"].get("cordoned") else [])])
+    return "".join(
+        [
+            str(one["status"]["phase"]),
+            *marks,
+            *([",Cordoned"] if one["spec"].get("cordoned") else []),
+            *([",Draining"] if one["spec"].get("drain") else []),
+        ]
+    )
 
 
 def devices(one: Object) -> str:

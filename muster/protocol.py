@@ -283,10 +283,11 @@ class Welcome(_Wire, frozen=True, kw_only=True, tag="welcome"):
 
 
 class Renewed(_Wire, frozen=True, kw_only=True, tag="renewed"):
-    """The renewal `seq` is committed: the lease runs from `sent`."""
+    """The renewal `seq` is committed: the lease runs from `sent`. `at` is the API's own time, UTC seconds; 0: not told."""
 
     seq: int
     sent: float
+    at: float = 0.0
 
 
 class Desired(_Wire, frozen=True, kw_only=True, tag="desired"):

@@ -15,7 +15,7 @@ import msgspec
 import agents
 from agents.devices import host, nearness, sysfs, tool
 from agents.devices.captures import read_capture
-from agents.devices.vendor import Question, Vendor
+from agents.devices.vendor import Question, Vendor, holders
 from agents.devices.vendors import VENDORS
 from muster.inspection import FoundDevice, Inspection
 
@@ -42,6 +42,7 @@ def inspect(
     ports = sysfs.nics(sys_)
     known = {nic.name for nic in ports}
     found.nics = ports + [nic for nic in found.nics if nic.name not in known]
+    _use(found, vendors, root / "proc")
     _place(found, sys_)
     nearness.place(found, sys_)
     return found
@@ -175,6 +176,16 @@ def _merge(known: FoundDevice, more: FoundDevice) -> None:
     known.healthy = False if False in (known.healthy, more.healthy) else known.healthy or more.healthy
     known.problems += [problem for problem in more.problems if problem not in known.problems]
     known.details |= {key: value for key, value in more.details.items() if known.details.get(key) is None}
+
+
+def _use(found: Inspection, vendors: Sequence[Vendor], proc: Path) -> None:
+    """Who has a device's file open, where its tool does not tell who uses it."""
+    for vendor in vendors:
+        mute = [one for one in found.devices if one.vendor == vendor.name and "processes" not in one.details]
+        if mute and vendor.node:
+            using = holders(vendor, mute, proc)
+            for device in mute:
+                device.details["processes"] = [{"pid": pid} for pid in using.get(device.index, ())]
 
 
 def _place(found: Inspection, sys_: Path) -> None:

@@ -49,25 +49,14 @@ class Vendor(NamedTuple):
 
 
 def holders(vendor: Vendor, devices: Sequence[FoundDevice], proc: Path = Path("/proc")) -> dict[int, list[int]]:
-    """Device index to the pids that use it: what the tool says of it, and who has its file open. A tool in a container
-    sees no foreign pids; this does, as far as this process may look."""
-    found: dict[int, set[int]] = {device.index: _told(device) for device in devices}
-    if vendor.node:
-        pattern = re.compile(vendor.node)
-        for folder in proc.iterdir() if proc.is_dir() else ():
-            if folder.name.isdigit():
-                for number in _open(folder, pattern):
-                    found.setdefault(number, set()).add(int(folder.name))
+    """Device index to the pids that have its file open, as far as this process may look."""
+    found: dict[int, set[int]] = {device.index: set() for device in devices}
+    pattern = re.compile(vendor.node)
+    for folder in proc.iterdir() if vendor.node and proc.is_dir() else ():
+        if folder.name.isdigit():
+            for number in _open(folder, pattern):
+                found.setdefault(number, set()).add(int(folder.name))
     return {index: sorted(pids) for index, pids in found.items()}
-
-
-def _told(device: FoundDevice) -> set[int]:
-    pids = set()
-    for one in device.details.get("processes") or ():
-        pid = one.get("pid") if isinstance(one, dict) else one
-        if isinstance(pid, int):
-            pids.add(pid)
-    return pids
 
 
 def _open(folder: Path, pattern: re.Pattern[str]) -> set[int]:

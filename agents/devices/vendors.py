@@ -40,7 +40,6 @@ NVIDIA: Final = Vendor(
         Question("nvidia_q", ("nvidia-smi", "-q", "-x"), (("nvidia-smi",),)),
         Question("nvidia_topo", ("nvidia-smi", "topo", "-m")),
     ),
-    node=r"/dev/nvidia(\d+)",
     reset=("nvidia-smi", "--gpu-reset", "-i"),
     reset_by="uuid",
 )
@@ -61,7 +60,6 @@ ASCEND: Final = Vendor(
         Question("ascend_topo", ("npu-smi", "info", "-t", "topo")),
     ),
     more=_ports,
-    node=r"/dev/davinci(\d+)",
     reset=("npu-smi", "set", "-t", "reset", "-m", "1"),
     reset_by="card",
 )

@@ -168,7 +168,7 @@ class Follower:
         self._after = -1.0
         if self._journal:
             where = (
-                ("--after-cursor", cursor) if cursor and not fresh_boot else ("-n", "all") if cursor else ("-n", "0")
+                (f"--after-cursor={cursor}",) if cursor and not fresh_boot else ("-n", "all") if cursor else ("-n", "0")
             )
             command = (*command, "-k", "-f", "-o", "json", *where)
         else:

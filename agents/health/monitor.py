@@ -38,6 +38,8 @@ LOOK: Final = 0.25
 """Seconds between looks at a file in place of the kernel's log, and at what is broken of virtual devices."""
 KEEP: Final = 15.0
 """Seconds after which a cursor that has moved is kept, though nothing followed from it."""
+SKEW: Final = 1.25
+"""Seconds by which this clock may differ from the API's: a quarter of a lease's renewal in production."""
 PATIENCE: Final = 45.0
 """Seconds for one run of the checks, with all tools that hang."""
 HOLDS: Final = {"pcie-errors": 600.0, "out-of-memory": 600.0, "host-memory": 600.0, "rdma-ports": 30.0}
@@ -87,6 +89,7 @@ class Monitor:
         self._due = {check.name: 0.0 for check in CHECKS if self._wanted(check.virtual)}
         self._broken = faults.Faults()
         self._dirty, self._saved_at = True, 0.0
+        self._skewed = False
         self._look_now = asyncio.Event()
         self._cursor_moved = False
         self._source_troubles: tuple[str, ...] = ()
@@ -233,6 +236,18 @@ class Monitor:
             self._tell()
         elif self._cursor_moved and self._clock.boottime() - self._saved_at > KEEP:
             self._save()
+
+    def heard_time(self, at: float, *, on_the_way: float) -> None:
+        """The API's time, in an answer to what was sent `on_the_way` seconds ago: how far this clock is off at least."""
+        off = self._clock.now() - at
+        least = max(0.0, abs(off) - max(0.0, on_the_way))
+        skewed = least > SKEW
+        if skewed != self._skewed:
+            self._skewed = skewed
+            message = f"this clock is {'ahead of' if off > 0 else 'behind'} the controller's by {abs(off):.1f} s"
+            found = [wrong("Clock", "ClockSkew", message)] if skewed else []
+            self._book.found("clock-skew", found, self._clock.now())
+            self._tell()
 
     def look_now(self) -> None:
         """All checks are due at once."""

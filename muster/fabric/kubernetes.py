@@ -236,10 +236,10 @@ def _devices(labels: Labels, counts: Labels, notes: Labels, details: dict[str, A
         resources = {"nvidia.com/gpu": int(labels["nvidia.com/gpu.count"])}
     details["resources"] = resources
     product, memory = labels.get("nvidia.com/gpu.product"), labels.get("nvidia.com/gpu.memory", "")
-    sliced = re.match(r"(.*)-MIG-(\d+g\.\d+gb)", product or "")
+    sliced = re.match(r"(.*?)[-\s]*MIG[-\s]*(\d+g\.\d+gb)", product or "")
     strategy = labels.get("nvidia.com/mig.strategy", "none")
     unsure = (product is None and strategy != "none") or (
-        "MIG" in (product or "") and "nvidia.com/gpu.slices.gi" not in labels
+        "MIG" in (product or "") and (sliced is None or "nvidia.com/gpu.slices.gi" not in labels)
     )
     if unsure and "nvidia.com/gpu" in resources:
         into.half("devices may be cut into slices, and the labels that tell it are missing")

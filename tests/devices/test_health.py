@@ -471,3 +471,27 @@ async def test_a_look_that_hangs_is_left_behind_and_told(tmp_path: Path, monkeyp
     assert told(monitor.conditions()) == [("ChecksHang", "warning", None)]
     monitor.close()
     asyncio.get_running_loop().remove_signal_handler(17)
+
+
+def test_a_clock_that_differs_by_more_than_the_way_of_the_answer_is_told(node: Node) -> None:
+    now = node.clock.now()
+    node.monitor.heard_time(now - 2.0, on_the_way=1.0)
+    assert node.monitor.conditions() == (), "it may have been on its way for so long"
+    node.monitor.heard_time(now - 5.0, on_the_way=1.0)
+    assert told(node.monitor.conditions()) == [("ClockSkew", "warning", None)]
+    node.monitor.heard_time(now, on_the_way=0.1)
+    assert node.monitor.conditions() == ()
+
+
+def test_the_journals_entries_have_their_own_time_and_cursor() -> None:
+    def start(command: tuple[str, ...], write: int) -> Callable[[], None]:
+        assert command[1:] == ("-k", "-f", "-o", "json", "--after-cursor=s=1;i=2")
+        entry = b'{"__CURSOR":"s=1;i=3","__REALTIME_TIMESTAMP":"1700000000500000","MESSAGE":"NVRM: Xid"}\n'
+        os.write(
+            write, b"not json\n" + entry + b'{"MESSAGE":[104,105],"__CURSOR":"s=1;i=4","__REALTIME_TIMESTAMP":"1"}\n'
+        )
+        return lambda: None
+
+    source = kernel_watch.Follower("s=1;i=2", fresh_boot=False, command=("/bin/journalctl",), start=start)
+    assert list(source.lines()) == [Line(NOW + 0.5, "NVRM: Xid", "s=1;i=3"), Line(0.000001, "hi", "s=1;i=4")]
+    source.close()

@@ -11,7 +11,7 @@ from agents.devices import amd_kernel, live, nvml, sysfs
 from agents.devices.inventory import compose
 from agents.devices.known import Known, settle
 from agents.devices.vendor import Vendor, holders
-from agents.devices.vendors import AMD, ASCEND, NVIDIA
+from agents.devices.vendors import AMD, ASCEND, BY_NAME, NVIDIA
 from muster.inspection import FoundDevice, Inspection
 from muster.protocol import Inventory
 
@@ -282,12 +282,11 @@ def test_a_model_that_nobody_knows_is_offered_as_unknown_and_told() -> None:
     assert have.problems == ("unknown model 'NVIDIA X999': no job can ask for it",)
 
 
-def test_who_has_a_device_open_uses_it(tmp_path: Path) -> None:
-    for pid, target in ((10, "/dev/nvidia1"), (11, "/dev/nvidiactl"), (12, "/dev/null")):
+def test_who_has_a_device_open_uses_it_where_no_tool_tells(tmp_path: Path) -> None:
+    for pid, target in ((10, "/dev/cambricon_dev1"), (11, "/dev/cambricon_ctl"), (12, "/dev/null")):
         (tmp_path / f"{pid}/fd").mkdir(parents=True)
         (tmp_path / f"{pid}/fd/3").symlink_to(target)
-    device = FoundDevice(index=0, details={"processes": [{"pid": 99}]})
-    assert holders(NVIDIA, [device], tmp_path) == {0: [99], 1: [10]}
+    assert holders(BY_NAME["cambricon"], [FoundDevice(index=0)], tmp_path) == {0: [], 1: [10]}
 
 
 @pytest.mark.parametrize(
