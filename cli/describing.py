@@ -229,6 +229,8 @@ def _status(one: Object, now: float) -> Facts:
         ("Message", status.get("message") or ""),
         ("Starts", _eta(status.get("eta"), now)),
         *(("Warning", text) for text in status.get("warnings") or ()),
+        ("After", ", ".join(_dependency(other) for other in status.get("dependencies") or ())),
+        ("Elements", _elements(status.get("elements"))),
         ("Progress", _progress(status.get("progress"), now)),
         ("Restarts", f"{status.get('restarts', 0)}" + (f" of at most {limit}" if limit is not None else "")),
         ("Workers", ", ".join(_worker(worker) for worker in status.get("workers") or ())),
@@ -237,14 +239,12 @@ def _status(one: Object, now: float) -> Facts:
 
 def _program(spec: Object) -> Facts:
     gang = f"{spec.get('workers', 1)} worker{'s' if spec.get('workers', 1) != 1 else ''}"
+    if spec.get("minWorkers"):
+        gang += f" (at least {spec['minWorkers']})"
     if spec.get("ranksPerWorker"):
         gang += f" with {spec['ranksPerWorker']} rank{'s' if spec['ranksPerWorker'] != 1 else ''} each"
     each = [accelerators(spec), f"{spec.get('cpu', '1')} CPU", f"{spec.get('memory', '?')} memory"]
-    topology = [
-        f"{level} {spec['topology'][level]}"
-        for level in ("required", "preferred")
-        if (spec.get("topology") or {}).get(level)
-    ]
+    topology = [f"{word} {_short(value)}" for word, value in (spec.get("topology") or {}).items()]
     checkpoint = spec.get("checkpoint") or {}
     settings = ", ".join(
         f"{word} {checkpoint[name]}"
@@ -256,7 +256,9 @@ def _program(spec: Object) -> Facts:
         ("Queue", f"{spec.get('queue', 'default')}, priority {spec.get('priorityClass', 'normal')}"),
         ("Gang", f"{gang}, framework {spec.get('framework', 'command')}"),
         ("Each worker", ", ".join(part for part in each if part)),
+        *(("Role", _role(role)) for role in spec.get("roles") or ()),
         ("Topology", ", ".join(topology)),
+        ("Nodes", _nodes(spec)),
         ("Workdir", spec.get("workdir") or ""),
         ("Command", shlex.join(spec["command"]) if spec.get("command") else ""),
         ("Script", script.partition("\n")[0] + (" …" if "\n" in script else "")),
@@ -265,6 +267,41 @@ def _program(spec: Object) -> Facts:
         ("", settings),
         ("Time limit", spec.get("timeLimit") or ""),
     ]
+
+
+def _short(value: Any) -> str:
+    return f"of {value['size']} in one {value['level']}" if isinstance(value, dict) else str(value)
+
+
+def _role(role: Object) -> str:
+    """`learner: 2 workers with 8 x h100, the head`."""
+    count = role.get("workers", 1)
+    held = f" with {accelerators(role)}" if role.get("accelerators") else ""
+    level = (role.get("topology") or {}).get("required")
+    where = f", in one {level}" if level else ""
+    head = ", the head" if role.get("head") else ""
+    return f"{role['name']}: {count} worker{'s' if count != 1 else ''}{held}{where}{head}"
+
+
+def _nodes(spec: Object) -> str:
+    """Which nodes the manifest allows."""
+    nodes = spec.get("nodes") or {}
+    labels = ", ".join(f"{key}={value}" for key, value in (spec.get("nodeSelector") or {}).items())
+    only, never = (", ".join(nodes.get(word) or ()) for word in ("include", "exclude"))
+    parts = [labels and f"with {labels}", only and f"only {only}", never and f"never {never}"]
+    return "; ".join(part for part in parts if part)
+
+
+def _dependency(one: Object) -> str:
+    state = "met" if one["met"] else one["phase"] or "not there yet"
+    return f"{one['job']} {one['condition']} ({state})"
+
+
+def _elements(one: Object | None) -> str:
+    if not one:
+        return ""
+    phases = ", ".join(f"{count} {phase}" for phase, count in one["phases"].items())
+    return f"{one['total']}, {one['made']} made" + (f": {phases}" if phases else "")
 
 
 def _lines(facts: Iterable[tuple[str, str]], width: int) -> list[str]:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from controller.dependencies import sentence
 from controller.records import JobRecord
 from muster.arrays import index_of, size_of, values_of
+from muster.reasons import Waiting
 from muster.states import JOB_TERMINAL, JobPhase
 
 BATCH: Final = 200
@@ -59,7 +60,12 @@ def decide(job: JobRecord, counts: Counts) -> Next:
         return Next(make=make, phase=JobPhase.SUSPENDED, message="suspended by its user", reason=BY_USER)
     if job.made < size:
         text = "; ".join(sentence(one) for one in job.unmet or ()) if blocked else job.message
-        return Next(make=make, phase=JobPhase.QUEUED, message=text, reason="DEPENDENCY" if blocked else "")
+        return Next(
+            make=make,
+            phase=JobPhase.QUEUED,
+            message=text,
+            reason=str(Waiting.DEPENDENCY) if blocked and job.unmet else "",
+        )
     return _ended(counts, make)
 
 

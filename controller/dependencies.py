@@ -1,12 +1,17 @@
 """Which jobs of `after` have done what is waited for. Pure: the caller looks the jobs up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from controller.records import JobRecord, Unmet
+from controller.scheduling.types import Wait
+from muster.reasons import Waiting
 from muster.states import JOB_TERMINAL, JobPhase
 
 SAYS: Final = {"succeeded": "to succeed", "failed": "to fail", "finished": "to end", "started": "to start"}
+
+SHOWN: Final = 4
+"""Jobs that a sentence names at most."""
 
 Newest = Callable[[str], JobRecord | None]
 """The live job of a name in the namespace, else the newest finished one."""
@@ -63,6 +68,20 @@ def sentence(one: Unmet) -> str:
     if not one.phase:
         return f"{text}; there is no such job yet"
     return f"{text}; it has ended as {one.phase}" if one.phase in JOB_TERMINAL else f"{text}; it is {one.phase}"
+
+
+def waits(job_uid: str, unmet: Sequence[Unmet], several: int) -> Wait:
+    """What a job is told that waits for some of `several` jobs."""
+    over = next((one for one in unmet if one.phase in JOB_TERMINAL), None)
+    first = unmet[0]
+    helps = f"submit {over.job} again, or change spec.after" if over else "" if first.phase else f"submit {first.job}"
+    return Wait(
+        job_uid=job_uid,
+        code=Waiting.DEPENDENCY,
+        message="; ".join(sentence(one) for one in unmet[:SHOWN]),
+        helps=helps,
+        numbers={"dependencies": several, "dependencies met": several - len(unmet)},
+    )
 
 
 def _names(spec: Mapping[str, Any]) -> list[str]:

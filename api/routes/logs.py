@@ -12,6 +12,7 @@ from api import submission
 from api.logreader import Cursor, Selection, parse_rank, sources
 from api.problems import not_found
 from api.services import Here, Services
+from controller.arrays import is_array, names_of
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from controller.state import Reader
 from muster.problems import Problem
@@ -49,6 +50,11 @@ async def logs(
     was sent, and waits for the first attempt of a job that has none yet."""
     wanted = Selection(role=role, worker=worker, rank=parse_rank(rank), all_ranks=all_ranks)
     job, found = await _off_loop(here, _find, here, namespace, name, attempt)
+    if is_array(job):
+        first = next(iter(names_of(name, job.spec["array"])))
+        raise Problem(
+            404, "NO_ATTEMPT", "An array has no logs", f"job {name} is an array: its elements have them, e.g. {first}"
+        )
     if found is None and (not follow or job.phase in JOB_TERMINAL):
         raise Problem(404, "NO_ATTEMPT", "There are no logs yet", f"job {name} has had no attempt; it is {job.phase}")
     cursors = None if found is None else await _off_loop(here, _cursors, here, found, wanted, tail)

@@ -5,9 +5,12 @@ from typing import Any
 
 from controller.acts.log import job_event
 from controller.acts.notify import notify
+from controller.acts.waits import waited
 from controller.arrays import BY_USER, SUSPENDING, Next, decide, element
+from controller.dependencies import waits
 from controller.records import JobRecord
 from controller.state.writing import Writer
+from muster.reasons import Waiting
 from muster.states import JOB_TERMINAL, JobPhase
 
 _WAY = {
@@ -33,7 +36,10 @@ def write_array(w: Writer, uid: str, *, now: float, new_id: Callable[[], str]) -
         _walk(w, job, step, message, now)
         return True
     if (job.message, job.reason) != (message, step.reason):
-        w.patch_job(uid, message=message, reason=step.reason)
+        fields: dict[str, Any] = {"message": message, "reason": step.reason}
+        if step.reason == Waiting.DEPENDENCY and job.unmet:
+            fields["wait"] = waited(job, waits(uid, job.unmet, len(job.spec["after"])), now)
+        w.patch_job(uid, **fields)
         return True
     return wrote
 

@@ -34,12 +34,13 @@ def _write(w: Writer, news: list[Wait], now: float) -> None:
             continue
         if job.reason != wait.code:
             job_event(w, job, "Waiting", f"{wait.code}: {wait.message}", now)
-        fields = {"reason": str(wait.code), "message": _text(wait), "wait": _waited(job, wait, now)}
+        fields = {"reason": str(wait.code), "message": _text(wait), "wait": waited(job, wait, now)}
         patches.append((job.uid, fields))
     w.patch_jobs(patches)
 
 
-def _waited(job: JobRecord, wait: Wait, now: float) -> Waited:
+def waited(job: JobRecord, wait: Wait, now: float) -> Waited:
+    """What is kept of it with the job."""
     same = job.wait is not None and job.wait.code == wait.code == job.reason
     return Waited(
         code=wait.code,

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.dependencies import sentence
+from controller.dependencies import waits
 from controller.records import NodeRecord
 from controller.scheduling.columns import MOST
 from controller.scheduling.fabric import NODE, Bools
@@ -30,7 +30,6 @@ from controller.scheduling.types import DeviceRequest, GangRequest, Wait
 from muster.accelerators import catalogue
 from muster.quantity import format_cpu, format_memory
 from muster.reasons import Waiting
-from muster.states import JOB_TERMINAL
 
 DEFAULT_QUEUE: Final = "default"
 """Exists without being made."""
@@ -78,23 +77,14 @@ def refusal(index: ClusterIndex, request: GangRequest) -> Wait | None:
     if segments := segment_error(request):
         return wait(Waiting.INVALID_TOPOLOGY, segments, "change workers or spec.topology.segment")
     if request.after:
-        return _dependency(index, request)
+        job = index.jobs.get(request.job_uid)
+        return waits(request.job_uid, request.after, len((job.spec.get("after") if job else None) or request.after))
     queue = index.queues.get(request.queue)
     if queue is None and request.queue != DEFAULT_QUEUE:
         return wait(Waiting.QUOTA, f"queue {request.queue} does not exist", f"create queue {request.queue}")
     if queue is not None and queue.spec.get("stopped"):
         return wait(Waiting.QUOTA, f"queue {request.queue} is stopped", f"start queue {request.queue} again")
     return None
-
-
-def _dependency(index: ClusterIndex, request: GangRequest) -> Wait:
-    job, first = index.jobs.get(request.job_uid), request.after[0]
-    several = len((job.spec.get("after") if job else None) or request.after)
-    text = "; ".join(sentence(one) for one in request.after[:SHOWN])
-    over = next((one for one in request.after if one.phase in JOB_TERMINAL), None)
-    helps = f"submit {over.job} again, or change spec.after" if over else "" if first.phase else f"submit {first.job}"
-    numbers = {"dependencies": several, "dependencies met": several - len(request.after)}
-    return Wait(job_uid=request.job_uid, code=Waiting.DEPENDENCY, message=text, helps=helps, numbers=numbers)
 
 
 def explain(scene: Scene, request: GangRequest, mask: Bools | None = None) -> Wait:

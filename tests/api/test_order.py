@@ -42,6 +42,7 @@ def test_an_array_is_shown_with_its_elements_and_goes_with_them(admin: TestClien
     shown = admin.get(f"{JOBS}/sweep").json()
     assert shown["status"]["elements"] == {"total": 3, "made": 3, "phases": {"Queued": 3}}
     assert admin.get(f"{JOBS}/sweep-1").json()["metadata"]["labels"]["muster.dev/array"] == "sweep"
+    assert "its elements have them, e.g. sweep-0" in admin.get(f"{JOBS}/sweep/logs?follow=1").json()["detail"]
     assert "is an array" in admin.post(f"{JOBS}/sweep/restart").json()["detail"]
     limited = admin.put(f"{JOBS}/sweep", json=manifest("sweep", array={"indices": "0-2", "parallelism": 1}))
     assert limited.headers["muster-result"] == "configured"

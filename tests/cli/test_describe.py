@@ -179,3 +179,30 @@ def test_whatever_the_words_no_line_is_too_long_and_nothing_steers_the_terminal(
     text = describing.job(job, [one, canned.SECOND], events, width=width, now=canned.NOW)
     assert all(len(line) <= width for line in text.splitlines())
     assert all(char.isprintable() or char == "\n" for char in text)
+
+
+def test_a_job_of_roles_after_others_and_an_array_say_so(stub, muster):
+    spec = {
+        **canned.WAITING["spec"],
+        "roles": [{"name": "learner", "workers": 2, "accelerators": [{"type": "h100", "count": 8}], "head": True}],
+        "nodeSelector": {"pool": "a"},
+        "nodes": {"exclude": ["n7"]},
+        "topology": {"required": "block", "segment": {"size": 2, "level": "leaf"}},
+    }
+    status = {
+        **canned.WAITING["status"],
+        "dependencies": [{"job": "prepare", "condition": "succeeded", "met": False, "phase": "Running"}],
+        "elements": {"total": 4, "made": 2, "phases": {"Running": 2}},
+    }
+    stub.get("/namespaces/default/jobs/llama-sft", {**canned.WAITING, "spec": spec, "status": status})
+    for part in ("attempts", "events"):
+        stub.listed(f"/namespaces/default/jobs/llama-sft/{part}", [])
+    out = muster("describe", "job", "llama-sft").out
+    for line in (
+        "After:        prepare succeeded (Running)",
+        "Elements:     4, 2 made: 2 Running",
+        "Role:         learner: 2 workers with 8 x h100, the head",
+        "Topology:     required block, segment of 2 in one leaf",
+        "Nodes:        with pool=a; never n7",
+    ):
+        assert line in out, out

@@ -154,6 +154,9 @@ class TestArrays:
         last = submit(world, "report", after=[{"job": "sweep"}])
         world.run(first)
         assert (world.job(array).reason, elements(world, array)) == ("DEPENDENCY", {})
+        told = world.job(array).wait
+        assert told is not None
+        assert told.numbers == {"dependencies": 1, "dependencies met": 0}
         finish(world, first)
         world.until(lambda: phases(world, array) == {"Running": 2})
         for one in elements(world, array).values():
