@@ -329,6 +329,9 @@ class QueueRecord(Struct, frozen=True, kw_only=True, gc=False):
     labels: dict[str, str] = {}
     generation: int = 1
     created_at: float = 0.0
+    usage: dict[str, float] = {}
+    """Device-seconds by kind that its jobs have used, faded until `usage_at`, where its past counts."""
+    usage_at: float = 0.0
     revision: int = 0
 
 

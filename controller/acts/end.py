@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from controller.acts.charging import charge_queue
 from controller.acts.log import job_event
 from controller.acts.measurements import record_measurements
 from controller.acts.notify import notify
@@ -33,6 +34,7 @@ def write_end(
     for worker in workers:
         w.release_worker(worker.uid)
     record_measurements(w, job, attempt, workers, now=now, new_id=new_id)
+    charge_queue(w, job, attempt, workers, now)
     if reason is None:
         _end_by_verdict(w, job, attempt, workers, now=now, new_id=new_id)
     else:

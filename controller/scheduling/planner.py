@@ -39,6 +39,7 @@ from controller.scheduling.types import (
     Turnover,
     Wait,
 )
+from controller.scheduling.usage import past_share
 from controller.scheduling.victims import eviction_of, find_victims, permitted
 from controller.scheduling.why import Why, alerts
 from muster.reasons import Waiting
@@ -119,7 +120,7 @@ class _Planner:
 
     def _turns(self) -> Iterator[Asked]:
         """Repairs first; then queues in which somebody has a claim, of whom only his betters come before him; then the
-        queue that would have the smallest share; in a queue by the order of service. A queue's share is looked at
+        queue that would have the smallest share, or has had the least of late; in a queue by the order of service. A queue's share is looked at
         again after each of its turns. Who asks for what was refused already is not waited for."""
         order = in_turn(self.index.order, self.cycle.sharing)
         if not self.cycle.book.kinds():
@@ -145,9 +146,10 @@ class _Planner:
             else:
                 heapq.heappop(heap)
 
-    def _turn(self, lane: str, head: GangRequest, claims: int) -> tuple[bool, bool, float, int, float, str, str]:
+    def _turn(self, lane: str, head: GangRequest, claims: int) -> tuple[bool, bool, float, float, int, float, str, str]:
         share = self.cycle.book.share(lane, demand_of(head, 0, head.minimum)) if lane else 0.0
-        return not head.repair, not claims, share, -head.priority, head.queued_at, head.namespace, head.name
+        past = past_share(self.index.queues.get(lane), self.cycle.book.kinds(), self.now)
+        return not head.repair, not claims, share, past, -head.priority, head.queued_at, head.namespace, head.name
 
     def _known(self, asked: Asked) -> bool:
         """Whether what decides about a gang was refused to another already."""

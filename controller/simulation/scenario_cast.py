@@ -170,6 +170,8 @@ def _queue(queue: Mapping[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
     for name, key in (("parent", "parent"), ("weight", "weight"), ("discipline", "discipline"), ("kinds", "kinds")):
         if key in queue:
             spec[name] = queue[key]
+    if "usage_half_life" in queue:
+        spec["usageHalfLife"] = f"{seconds(queue['usage_half_life']):g}s"
     if "min_runtime" in queue:
         spec["minRuntime"] = f"{seconds(queue['min_runtime']):g}s"
     return spec

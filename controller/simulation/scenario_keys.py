@@ -101,6 +101,7 @@ QUEUE: Final = frozenset(
         "lending_limit",
         "min_runtime",
         "user_limit",
+        "usage_half_life",
         "discipline",
         "kinds",
     ]

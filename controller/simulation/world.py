@@ -30,6 +30,7 @@ from controller.scheduling.discipline.programs import learned, program_of, servi
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.scheduling.planner import plan
 from controller.scheduling.types import Eviction, Growth, Migration, Plan, Turnover, WorkerPlacement
+from controller.scheduling.usage import half_life, with_use
 from controller.simulation.worldbook import Tally
 from muster.launch import LaunchTemplate
 from muster.quantity import parse_cpu, parse_memory
@@ -401,6 +402,16 @@ class World:
             self.put(replace(attempt, phase=AttemptPhase.ENDED, reason=reason, ended_at=self.now))
         self.put(replace(self.jobs[name], phase=phase, reason="", attempt_uid=None, claim=None))
 
+    def _charge(self, job: JobRecord, workers: Iterable[WorkerRecord], seconds: float) -> None:
+        """What it has used is booked on its queue, where that counts."""
+        queue = self.index.queues.get(job.spec.get("queue", "default"))
+        if queue is not None and half_life(queue) is not None:
+            used: Counter[str] = Counter()
+            for worker in workers:
+                devices = self.index.nodes[worker.node].devices
+                used.update(device.type for device in devices if device.index in worker.devices)
+            self.put(with_use(queue, {kind: count * seconds for kind, count in used.items()}, self.now))
+
     def _learn(self, name: str, attempt: AttemptRecord | None, phase: JobPhase) -> None:
         """The service that it has had; when it has succeeded, what its program needs, as in production."""
         job, workers = self.jobs[name], self.workers(name)
@@ -408,6 +419,7 @@ class World:
             devices = sum(len(worker.devices) for worker in workers)
             spent = service(job.spec, len(workers), devices, self.now - attempt.placed_at)
             job = self.jobs[name] = replace(job, attained=job.attained + spent)
+            self._charge(job, workers, self.now - attempt.placed_at)
         if phase is JobPhase.SUCCEEDED:
             record = learned(self.index.programs.get(uid_of(job.namespace, program_of(job))), job, job.attained)
             if record is not None:

@@ -46,6 +46,9 @@ class QueueSpec(Model):
     """Devices of each kind of its quota that others may borrow; all unless said."""
     user_limit: Amounts | None = None
     """Devices of each kind that the jobs of one user in this queue may hold at a time."""
+    usage_half_life: Duration | None = None
+    """What its jobs used counts half after so long when starts are ordered among queues with equal shares; not at all unless
+    said."""
     kinds: Literal["manifest", "goodput"] | None = None
     """Which acceptable kind of accelerator is tried first: as the job has them (unless said), or the fastest by the speeds that it
     gives."""

@@ -222,3 +222,19 @@ def test_a_window_that_stops_what_runs_begins_by_itself_and_ends_by_itself(world
     assert world.job(job).reason == "RESERVED_FOR_OTHER"
     world.run(job, attempt=2)
     assert began + 15 <= world.clock.now() < began + 20
+
+
+def test_what_a_queue_has_used_is_booked_at_each_end_and_fades(world):
+    queue(world, usageHalfLife="1h")
+    for number in range(2):
+        job = world.submit(f"job-{number}", workers=2, **ANYWHERE)
+        world.run(job)
+        world.later(world.clock.now() + 600)
+        for worker in world.live_workers(job):
+            world.exit(worker, code=0)
+        world.until(world.phase_is(job, JobPhase.SUCCEEDED))
+    with world.store.read() as r:
+        found = r.queue("default")
+    once = 16 * 600
+    assert 1.7 * once < found.usage["h100"] < 2.1 * once
+    assert world.clock.now() - found.usage_at < 5
