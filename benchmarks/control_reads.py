@@ -78,8 +78,9 @@ def multiply(url: str, count: int) -> None:
             "queue": "'q-' || (i % 10)",
             "phase": "CASE WHEN i % 1000 = 0 THEN 'Running' WHEN i % 100 < 10 THEN 'Queued' "
             "WHEN i % 100 < 30 THEN 'Failed' ELSE 'Succeeded' END",
-            "labels": "'{\"team\":\"t-' || (i % 5) || '\"' || CASE WHEN i % 2 = 0 THEN ',\"half\":\"yes\"' ELSE '' END || "
-            "CASE WHEN i % 40 = 0 THEN ',\"rare\":\"r-' || (i % 2000 / 40) || '\"' ELSE '' END || '}'",
+            "labels": "'{\"team\":\"t-' || (i / 20 % 5) || '\"' || "
+            "CASE WHEN i / 100 % 2 = 0 THEN ',\"half\":\"yes\"' ELSE '' END || "
+            "CASE WHEN i / 20 % 40 = 0 THEN ',\"rare\":\"r-' || (i / 800 % 50) || '\"' ELSE '' END || '}'",
         }
         chosen = ", ".join(made.get(column, f'j."{column}"') for column in columns)
         names = ", ".join(f'"{column}"' for column in columns)

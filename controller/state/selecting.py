@@ -3,11 +3,10 @@ and not as much as the table: (namespace, name, uid) alone, behind the phase, be
 """
 
 from collections.abc import Mapping, Sequence
-from operator import eq
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Select, and_, select, tuple_, union_all
+from sqlalchemy import Select, select, tuple_, union_all
 
 from controller.state import tables
 from controller.state.kinds import JOB
@@ -54,25 +53,19 @@ def _merged(wanted: Wanted, phases: Sequence[JobPhase], limit: int) -> Select[An
 
 
 def _filtered(statement: Select[Any], wanted: Wanted) -> Select[Any]:
-    """All but the phases. With labels the rows of the first one lead; all of them are walked in the order of pages, each
-    from the same place on."""
+    """All but the phases. With labels the rows of the first one lead, in their order. Others are looked up by the uid
+    alone: more columns would say no more, and make the database believe that nearly nothing is left."""
     place: tuple[Any, ...] = _place
-    walked = []
     for number, (key, value) in enumerate(sorted(wanted.labels.items())):
         labels = _labels.alias(f"l{number}")
-        mine = (labels.c.namespace, labels.c.name, labels.c.uid)
+        statement = statement.join(labels, labels.c.uid == place[2]).where(labels.c.key == key, labels.c.value == value)
         if number == 0:
-            statement, place = statement.join(labels, labels.c.uid == _jobs.c.uid), mine
-        else:
-            statement = statement.join(labels, and_(*map(eq, mine, place)))
-        statement = statement.where(labels.c.key == key, labels.c.value == value)
-        walked.append(mine)
-    for one in walked or [_place]:
-        for column, given in zip(one, (wanted.namespace, wanted.name, wanted.uid), strict=True):
-            if given is not None:
-                statement = statement.where(column == given)
-        if wanted.after is not None:
-            statement = statement.where(tuple_(*one) > tuple_(*wanted.after))
+            place = (labels.c.namespace, labels.c.name, labels.c.uid)
+    for column, given in zip(place, (wanted.namespace, wanted.name, wanted.uid), strict=True):
+        if given is not None:
+            statement = statement.where(column == given)
+    if wanted.after is not None:
+        statement = statement.where(tuple_(*place) > tuple_(*wanted.after))
     if wanted.live_only:
         statement = statement.where(tables.LIVE_JOB)
     if wanted.queue is not None:
