@@ -94,7 +94,9 @@ async def _serve(config: AgentConfig, have: Inventory) -> int:
     sync = asyncio.create_task(Sync(config, node, sessions, clock=clock, randomness=random.Random()).run())
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, sync.cancel)
-    log.info("agent of node %s with %d devices in %s", config.node, len(have.devices), config.directory)
+    log.info(
+        "agent of node %s with %d devices in %s", config.node, len(node.health.inventory().devices), config.directory
+    )
     watched = asyncio.create_task(notify.keep_telling())
     try:
         await sync

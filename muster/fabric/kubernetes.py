@@ -238,8 +238,9 @@ def _devices(labels: Labels, counts: Labels, notes: Labels, details: dict[str, A
     product, memory = labels.get("nvidia.com/gpu.product"), labels.get("nvidia.com/gpu.memory", "")
     sliced = re.match(r"(.*?)[-\s]*MIG[-\s]*(\d+g\.\d+gb)", product or "")
     strategy = labels.get("nvidia.com/mig.strategy", "none")
+    told = "nvidia.com/gpu.slices.gi" in labels
     unsure = (product is None and strategy != "none") or (
-        "MIG" in (product or "") and (sliced is None or "nvidia.com/gpu.slices.gi" not in labels)
+        ("MIG" in (product or "") or told) and not (sliced is not None and told)
     )
     if unsure and "nvidia.com/gpu" in resources:
         into.half("devices may be cut into slices, and the labels that tell it are missing")
