@@ -152,7 +152,7 @@ class Monitor:
     async def first_look(self) -> None:
         """Before the controller is told of this node, so that it never seems to have nothing. Where something was found
         before, that is said until the next look."""
-        if not self._virtual and self._config.health != "off" and not self._kept.devices:
+        if not self._virtual and not self._kept.devices:
             await self._probe([])
 
     def close(self) -> None:

@@ -108,11 +108,18 @@ def free_port(host: str, port: int) -> int:
         return int(probe.getsockname()[1])
 
 
+AUTO = "auto"
+"""The devices of this machine."""
+
+
 def check_devices(text: str) -> str:
-    """`text` when every agent will take it as its virtual devices, e.g. `h100:8` or `h100:4,a100:4`. Raises CannotStart:
-    said once here, not by each agent's death."""
+    """What every agent will take as its virtual devices, e.g. `h100:8`, `h100:4,a100:4` or `virtual:h100:8`; or `auto`.
+    Raises CannotStart: said once here, not by each agent's death."""
     from muster.accelerators import accelerator
 
+    if text == AUTO:
+        return text
+    text = text.removeprefix("virtual:")
     for part in (part.strip() for part in text.split(",") if part.strip()):
         name, _, count = part.partition(":")
         if not (count.isascii() and count.isdigit()) or not 1 <= int(count) <= 1024:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cli.up.checks import check_devices, free_port, prepare_folder, redis_binary, take_lock
+from cli.up.checks import AUTO, check_devices, free_port, prepare_folder, redis_binary, take_lock
 from cli.up.layout import Layout, default_folder
 from cli.up.parts import Plan, parts
 from cli.up.readiness import readiness
@@ -32,9 +32,16 @@ DEFAULT_PORT = 7878
     help="Port of the API; 0 takes a free one.",
 )
 @click.option(
-    "--agents", default=4, show_default=True, type=click.IntRange(1, 64), help="Nodes, each with an agent of its own."
+    "--agents",
+    type=click.IntRange(1, 64),
+    help="Nodes, each with an agent of its own.  [default: 4; 1 with --devices auto]",
 )
-@click.option("--devices", default="h100:8", show_default=True, help="Virtual devices of each node, as TYPE:COUNT.")
+@click.option(
+    "--devices",
+    default="h100:8",
+    show_default=True,
+    help="Virtual devices of each node, as TYPE:COUNT; `auto` for those of this machine.",
+)
 @click.option(
     "--nodes-per-leaf",
     default=2,
@@ -49,10 +56,13 @@ DEFAULT_PORT = 7878
     help='How nodes are repaired, as JSON, e.g. {"mode": "dry-run"} (docs/health.md).',
 )
 def up(
-    data_dir: Path | None, host: str, port: int, agents: int, devices: str, nodes_per_leaf: int, repair: str
+    data_dir: Path | None, host: str, port: int, agents: int | None, devices: str, nodes_per_leaf: int, repair: str
 ) -> None:
     """Start an embedded cluster in the foreground: the processes of production, on this machine, as you."""
-    check_devices(devices)
+    devices = check_devices(devices)
+    agents = agents or (1 if devices == AUTO else 4)
+    if devices == AUTO and agents > 1:
+        raise CannotStart("--devices auto: the devices of this machine are one node's", hint="leave --agents out")
     layout = prepare_folder(data_dir.absolute() if data_dir else default_folder())
     lock = take_lock(layout)
     plan = Plan(

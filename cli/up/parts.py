@@ -108,7 +108,7 @@ def _agent(plan: Plan, index: int, node: str) -> Part:
         "MUSTER_TOKEN_FILE": str(plan.layout.folder / "agent-token"),
         "MUSTER_NODE": node,
         "MUSTER_AGENT_DIR": str(plan.layout.agent(node)),
-        "MUSTER_VIRTUAL_DEVICES": plan.devices,
+        **({"MUSTER_DEVICES": "auto"} if plan.devices == "auto" else {"MUSTER_VIRTUAL_DEVICES": plan.devices}),
         "MUSTER_VIRTUAL_BOOT": node,
         "MUSTER_NODE_LABELS": f"muster.dev/block={BLOCK},muster.dev/leaf={leaf}",
         "MUSTER_NODE_ADDRESS": "127.0.0.1",
