@@ -32,7 +32,7 @@ STAMP = 4.0
 """Seconds between two words that it holds still."""
 PATIENCE = 3.0
 """Seconds that a leader's waits longer than a standby's for somebody else's forecast."""
-BUDGET = 2.0
+BUDGET = 4.0
 """Seconds that a forecast may take before it looks less closely."""
 
 

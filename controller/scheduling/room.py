@@ -55,6 +55,7 @@ class Room:
         self._devices_of = devices_of
         self._lists: dict[int, list[Device]] = {}
         self._owed: dict[int, tuple[Device, ...]] = {}  # given to nodes whose list nobody has asked for yet
+        self._gift: Callable[[int], list[Device]] | None = None  # the same, of many at once
         self._masks: dict[int, Bools] = {}
         self._tables: dict[Key, Table] = {}
         self._taken: list[int] = []  # positions, in the order in which they were taken from
@@ -66,7 +67,7 @@ class Room:
         """Another room that is as free as this one. Tables are copied when they are asked for."""
         other = Room(self.fabric, self.free, self._devices_of, self.carded)
         other._lists, other._masks, other._taken = dict(self._lists), dict(self._masks), list(self._taken)
-        other._owed = dict(self._owed)
+        other._owed, other._gift = dict(self._owed), self._gift
         other._parent, other._born = self, len(self._taken)
         return other
 
@@ -134,7 +135,8 @@ class Room:
     def devices(self, position: int) -> list[Device]:
         """What is free on a node, in thought."""
         if position not in self._lists:
-            self._lists[position] = [*self._devices_of(self.fabric.nodes[position]), *self._owed.pop(position, ())]
+            given = (*(self._gift(position) if self._gift else ()), *self._owed.pop(position, ()))
+            self._lists[position] = [*self._devices_of(self.fabric.nodes[position]), *given]
         return self._lists[position]
 
     def take(self, shape: Shape, workers: Mapping[int, int], role: str = "worker") -> tuple[WorkerPlacement, ...]:
@@ -160,6 +162,30 @@ class Room:
                 self._columns[kind] = np.zeros_like(self.free.cpu)
             self._columns[kind][position] += sum(device.type == kind for device in given)
         self._taken.append(position)
+
+    def give_many(
+        self,
+        positions: Ints,
+        cpu_milli: Ints,
+        memory: Ints,
+        counts: Mapping[str, Ints],
+        devices: Callable[[int], list[Device]],
+    ) -> None:
+        """What many workers hold becomes free in thought, once for a room. `counts` are their devices by kind,
+        `devices` those of all of them on a node."""
+        assert self._gift is None, "what many hold was given already"
+        np.add.at(self.free.cpu, positions, cpu_milli)
+        np.add.at(self.free.memory, positions, memory)
+        for kind, amounts in counts.items():
+            if kind not in self._columns:
+                self._columns[kind] = np.zeros_like(self.free.cpu)
+            np.add.at(self._columns[kind], positions, amounts)
+        touched = np.unique(positions).tolist()
+        if self._lists:
+            for position in self._lists.keys() & set(touched):
+                self._lists[position] = [*self._lists[position], *devices(position)]
+        self._gift = devices
+        self._taken += touched
 
     def lose(self, position: int, cpu_milli: int, memory: int, devices: Iterable[Device]) -> None:
         """Exactly this is taken."""
