@@ -10,11 +10,10 @@ from controller.scheduling.types import GangRequest
 from muster.quantity import parse_duration
 
 
-def next_date(cycle: Cycle, waiting: Iterable[GangRequest]) -> float | None:
+def next_date(cycle: Cycle, claims: Iterable[GangRequest], waiting: bool) -> float | None:
     """UTC seconds, later than now; None where only a change can bring something new."""
-    requests = list(waiting)
-    dates = [*_deadlines(requests), *_settling(cycle), *aside_dates(cycle, bool(requests))]
-    if requests:
+    dates = [*_deadlines(claims), *_settling(cycle), *aside_dates(cycle, waiting)]
+    if waiting:
         dates += _protected(cycle)
         if any(sharing.places for sharing in cycle.sharing.values()):
             dates.append(cycle.now + LOOKS)
@@ -23,7 +22,7 @@ def next_date(cycle: Cycle, waiting: Iterable[GangRequest]) -> float | None:
     return min((date for date in dates if date > cycle.now), default=None)
 
 
-def _deadlines(requests: list[GangRequest]) -> Iterator[float]:
+def _deadlines(requests: Iterable[GangRequest]) -> Iterator[float]:
     for request in requests:
         if request.claim is not None and request.claim.deadline is not None:
             yield request.claim.deadline

@@ -16,6 +16,7 @@ from controller.scheduling.crews import usage
 from controller.scheduling.fabric import Bools, Fabric
 from controller.scheduling.gangs import choose_roles, shapes_of, take_roles
 from controller.scheduling.index import ClusterIndex, empty_room
+from controller.scheduling.layers import Layers
 from controller.scheduling.placement import choose, rail_shapes, ranked
 from controller.scheduling.requests import turn
 from controller.scheduling.room import Room, Shape, shape_of
@@ -42,7 +43,7 @@ class Cycle:
         self.room = index.stock.room(index.fabric, index.free, index.stamps, index.free_devices, index.carded)
         self.kept: Room | None = None
         self.kept_until = 0.0
-        self._crews: dict[str, Crew] | None = None
+        self._crews: Layers[str, Crew] | None = None
         self.book = Book(index.queues)
         self.held: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
         self.started: list[tuple[GangRequest, tuple[WorkerPlacement, ...]]] = []
@@ -71,10 +72,10 @@ class Cycle:
             self.uncharged.add(request.job_uid)
 
     @property
-    def crews(self) -> dict[str, Crew]:
-        """What runs, by job uid. It is looked for only when somebody asks."""
+    def crews(self) -> Layers[str, Crew]:
+        """What runs, by job uid, with what this plan has told to go."""
         if self._crews is None:
-            self._crews = dict(self.index.crews)
+            self._crews = Layers.of(self.index.crews).branch()
         return self._crews
 
     def ranks(self, queue: str | None = None, below: int | None = None) -> Iterator[Crew]:
@@ -245,11 +246,12 @@ class Cycle:
         """These workers are told to go in this plan."""
         going = set(uids)
         self._ranks = None
-        for job, crew in self.crews.items():
-            if any(worker.uid in going for worker in crew.workers):
+        homes, workers_of = self.index.homes, self.index.workers
+        for job in sorted({workers_of[homes[uid]][uid].job_uid for uid in going if uid in homes}):
+            if (crew := self.crews.get(job)) is not None:
                 workers = tuple(replace(w, desired="stop") if w.uid in going else w for w in crew.workers)
                 leaving = crew.leaving or all(worker.desired == "stop" for worker in workers)
-                self.crews[job] = replace(crew, workers=workers, leaving=leaving)
+                self.crews.put(job, replace(crew, workers=workers, leaving=leaving))
 
     def hold(self, request: GangRequest, nodes: Iterable[str]) -> tuple[WorkerPlacement, ...]:
         """Keep for a gang what is free of its place on these nodes (one name for each worker)."""

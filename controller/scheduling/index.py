@@ -40,6 +40,7 @@ from controller.scheduling.columns import (
 from controller.scheduling.crew import Crew, crew_of
 from controller.scheduling.fabric import DEFAULT_LEVELS, NODE, Fabric, Ints, path_of, weave
 from controller.scheduling.kinds import Asked, Turn
+from controller.scheduling.layers import Layers
 from controller.scheduling.requests import request_of, same_wish, turn, wants_to_start
 from controller.scheduling.room import Room
 from controller.scheduling.stock import Stock
@@ -373,7 +374,7 @@ class _Draft:
                 self.crews.put(attempt.job_uid, crew)
             elif attempt is not None:
                 self._uncrew(attempt)
-        return self.crews.now
+        return self.crews.done()
 
     def _live(self, job: str, change: int) -> None:
         """An attempt or a worker of a job has come or gone."""
@@ -438,32 +439,32 @@ class _Draft:
             revision=self.revision,
             level_names=before.level_names,
             fabric=fabric,
-            nodes=nodes,
-            queues=self.queues.now,
-            jobs=self.jobs.now,
-            asks=self.asks.now,
-            gangs=self.gangs.now,
-            attempts=self.attempts.now,
-            homes=self.homes.now,
-            workers=workers,
+            nodes=self.nodes.done(),
+            queues=self.queues.done(),
+            jobs=self.jobs.done(),
+            asks=self.asks.done(),
+            gangs=self.gangs.done(),
+            attempts=self.attempts.done(),
+            homes=self.homes.done(),
+            workers=self.workers.done(),
             free=free,
             total=total,
             carded=self._carded(),
             order=self._order(),
-            busy=self.busy.now,
-            priorities=self.priorities.now,
+            busy=self.busy.done(),
+            priorities=self.priorities.done(),
             elastic=self.elastic,
             limited=self.limited,
-            members=self.members.now,
-            stopping=self.stopping.now,
+            members=self.members.done(),
+            stopping=self.stopping.done(),
             crews=self._crews(),
             stamps=stamps,
             stock=before.stock,
             saved=self._saved(),
             programs=self.programs,
             astray=self._astray(fabric),
-            reservations=self.reservations.now,
-            windows=self.windows.now,
+            reservations=self.reservations.done(),
+            windows=self.windows.done(),
         )
 
     def _astray(self, fabric: Fabric) -> frozenset[str]:
@@ -484,12 +485,14 @@ class _Draft:
         """Of jobs that live: a checkpoint may be read before its job."""
         for uid in [uid for uid in self.saving if uid not in self.jobs.now]:
             self.saved.drop(uid)
-        return self.saved.now
+        return self.saved.done()
 
     def _carded(self) -> frozenset[str]:
-        if not self.changed and len(self.nodes.now) == len(self.before.nodes):
-            return self.before.carded
-        return frozenset(d.type for node in self.nodes.now.values() for d in node.devices if d.card is not None)
+        nodes, before = self.nodes.now, self.before.carded
+        if not self.changed and len(nodes) == len(self.before.nodes):
+            return before
+        looked = nodes.values() if before else [nodes[name] for name in self.changed if name in nodes]
+        return frozenset(d.type for node in looked for d in node.devices if d.card is not None)
 
     def _order(self) -> tuple[Asked, ...]:
         """The order of service: what is new is put in its place, what went is taken out."""
@@ -516,22 +519,26 @@ class _Draft:
 
 
 class _Table(Generic[Key, Value]):
-    """A table that is copied when it is first written."""
+    """A table that becomes another version when it is first written."""
 
     def __init__(self, before: Mapping[Key, Value]) -> None:
-        self.now = before
-        self._own: dict[Key, Value] | None = None
+        self._before = Layers.of(before)
+        self.now: Layers[Key, Value] = self._before
 
     def put(self, key: Key, value: Value) -> None:
-        self._mine()[key] = value
+        self._mine().put(key, value)
 
     def drop(self, key: Key) -> Value | None:
-        return self._mine().pop(key) if key in self.now else None
+        return self._mine().drop(key) if key in self.now else None
 
-    def _mine(self) -> dict[Key, Value]:
-        if self._own is None:
-            self.now = self._own = dict(self.now)
-        return self._own
+    def done(self) -> Layers[Key, Value]:
+        """What the index gets."""
+        return self.now.settled()
+
+    def _mine(self) -> Layers[Key, Value]:
+        if self.now is self._before:
+            self.now = self._before.branch()
+        return self.now
 
 
 class _Nest(_Table[str, Mapping[str, WorkerRecord]]):

@@ -41,6 +41,7 @@ from controller.scheduling.types import (
 )
 from controller.scheduling.usage import past_share
 from controller.scheduling.victims import eviction_of, find_victims, permitted
+from controller.scheduling.waits import Entry
 from controller.scheduling.why import Why, alerts
 from muster.reasons import Waiting
 
@@ -82,7 +83,9 @@ class _Planner:
         self.migrations: list[Migration] = []
         self.reservations: list[Reservation] = []
         self.released: list[str] = []
-        self.waiting: list[tuple[GangRequest, Kind | Wait]] = []
+        self.waiting: list[Entry] = []
+        self.kinds: dict[Kind, GangRequest] = {}  # of those that wait and share a reason, with one of each
+        self.claims: list[GangRequest] = []
         self.refused: dict[object, set[Kind]] = {}  # by what else decides: whether they end before what is reserved
         self.refused_to_all = self.refused.setdefault(False, set())
         self.refusals: dict[Kind, Wait | None] = {}
@@ -95,7 +98,7 @@ class _Planner:
         bind(self.cycle)
         for asked in self._turns():
             if self._known(asked):
-                self.waiting.append((asked.request, asked.kind))
+                self._waits(asked)
             else:
                 self._serve(asked)
         for queue in sorted(self.cycle.sharing):
@@ -105,7 +108,7 @@ class _Planner:
             self.migrations += gather(self.cycle, self.cycle.sharing)
         return Plan(
             groups=tuple(self.groups),
-            waits=self.why.all(self.waiting) if reasons else (),
+            waits=self.why.all(self.waiting, self.kinds) if reasons else (),
             evictions=tuple(self.evictions),
             migrations=tuple(self.migrations),
             growths=growths,
@@ -115,7 +118,7 @@ class _Planner:
             released=tuple(self.released),
             alerts=alerts(self.index),
             charges=self.charges,
-            again=next_date(self.cycle, (request for request, _ in self.waiting)),
+            again=next_date(self.cycle, self.claims, bool(self.waiting)),
         )
 
     def _turns(self) -> Iterator[Asked]:
@@ -187,6 +190,7 @@ class _Planner:
             self.waiting.append((request, unplanned))
             return
         if request.claim is not None:
+            self.claims.append(request)
             request = self._by_claim(request)
             if request.claim is not None:
                 return
@@ -233,7 +237,9 @@ class _Planner:
                 self.waiting.append((request, self.why.turn(request, request.job_uid in claimed)))
 
     def _waits(self, asked: Asked) -> None:
-        self.waiting.append((asked.request, asked.kind))
+        self.waiting.append(asked)
+        if asked.kind not in self.kinds:
+            self.kinds[asked.kind] = asked.request
 
     def _start(self, start: Start) -> None:
         reads = tuple(dict.fromkeys(worker.node for worker in start.workers))

@@ -5,22 +5,28 @@ from typing import overload
 
 from msgspec.structs import replace
 
-from controller.scheduling.kinds import Kind
+from controller.scheduling.kinds import Asked, Kind
 from controller.scheduling.types import GangRequest, Wait
+
+Entry = Asked | tuple[GangRequest, Wait]
+"""A gang that shares the reason of its kind, or one with a reason of its own."""
 
 
 class Waits(Sequence[Wait]):
-    """A `Wait` for each gang that waits, in the order in which they were served. `entries` are the gangs, each
-    with a reason of its own or with the kind whose reason it shares."""
+    """A `Wait` for each gang that waits, in the order in which they were served. `shared` are the reasons
+    of the kinds."""
 
-    def __init__(self, entries: Sequence[tuple[GangRequest, Kind | Wait]], shared: Mapping[Kind, Wait]) -> None:
+    def __init__(self, entries: Sequence[Entry], shared: Mapping[Kind, Wait]) -> None:
         self._entries, self._shared = entries, shared
 
     def each(self) -> Iterator[tuple[str, Wait]]:
         """(job uid, its reason): the same object for all that share it, whose `job_uid` is one of theirs."""
         shared = self._shared
-        for request, reason in self._entries:
-            yield request.job_uid, shared[reason] if isinstance(reason, Kind) else reason
+        for entry in self._entries:
+            if isinstance(entry, Asked):
+                yield entry.request.job_uid, shared[entry.kind]
+            else:
+                yield entry[0].job_uid, entry[1]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -46,6 +52,7 @@ class Waits(Sequence[Wait]):
     def __repr__(self) -> str:
         return f"Waits({list(self)!r})"
 
-    def _told(self, entry: tuple[GangRequest, Kind | Wait]) -> Wait:
-        request, reason = entry
-        return replace(self._shared[reason], job_uid=request.job_uid) if isinstance(reason, Kind) else reason
+    def _told(self, entry: Entry) -> Wait:
+        if isinstance(entry, Asked):
+            return replace(self._shared[entry.kind], job_uid=entry.request.job_uid)
+        return entry[1]

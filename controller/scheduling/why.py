@@ -1,6 +1,6 @@
 """Which reason binds, found in what is left at the end of a plan and after every permitted victim is gone in thought."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from controller.scheduling.reasons import ORDER, Scene, explain, scene
 from controller.scheduling.room import Room
 from controller.scheduling.types import Eviction, GangRequest, Migration, Wait
 from controller.scheduling.victims import Candidate, permitted
-from controller.scheduling.waits import Waits
+from controller.scheduling.waits import Entry, Waits
 from muster.reasons import Waiting
 
 LISTED = 8
@@ -54,39 +54,9 @@ class Why:
 
     # -- gangs that wait --------------------------------------------------------------------------------
 
-    def all(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> Waits:
-        """The reasons of all that wait; those that are given have one already."""
-        shared: dict[Kind, Wait] = {}
-        alike: dict[tuple[Kind, bool], Wait] = {}
-        if self._cycle.aside:
-            waiting = self._kept_off(waiting)
-        for request, reason in waiting:
-            if isinstance(reason, Kind) and reason not in shared:
-                key = self._but_for_its_limit(request, reason)
-                if key not in alike or alike[key].code is Waiting.BACKFILL_WOULD_DELAY:
-                    alike[key] = self._find(request)
-                shared[reason] = alike[key]
-        return Waits(waiting, shared)
-
-    def _but_for_its_limit(self, request: GangRequest, kind: Kind) -> tuple[Kind, bool]:
-        """Of a limit no reason speaks but that of what is reserved; it matters only whether it ends before that."""
-        cycle = self._cycle
-        before = request.limit is not None and cycle.now + request.limit <= cycle.kept_until
-        return (kind.wish if kind.plain and not kind.bare.preferred else kind), before
-
-    def _kept_off(self, waiting: Sequence[tuple[GangRequest, Kind | Wait]]) -> list[tuple[GangRequest, Kind | Wait]]:
-        """Where nodes are set aside, those share a reason who are kept off the same ones."""
-        known: dict[tuple[Kind, tuple[int, ...]], Wait] = {}
-        told: list[tuple[GangRequest, Kind | Wait]] = []
-        for request, reason in waiting:
-            off = self._cycle.bars(request)
-            if isinstance(reason, Kind) and off:
-                if (reason, off) not in known:
-                    known[reason, off] = self._find(request)
-                told.append((request, replace(known[reason, off], job_uid=request.job_uid)))
-            else:
-                told.append((request, reason))
-        return told
+    def all(self, waiting: Sequence[Entry], kinds: Mapping[Kind, GangRequest]) -> Waits:
+        """The reasons of all that wait; those that are given have one already, the others share that of their kind."""
+        return Waits(waiting, {kind: self._find(request) for kind, request in kinds.items()})
 
     def by_room(self, request: GangRequest) -> bool:
         """Whether it is room that a gang waits for, and not its queue's turn."""
