@@ -61,7 +61,7 @@ def check(
         raise Failure(
             f"the check {phase.lower()}" if phase != "Succeeded" else f"{len(wrong)} results are not as they should be"
         )
-    say(f"{len(found)} results, all as they should be")
+    say(f"{len(found)} result{'s' * (len(found) != 1)}, all as they should be")
 
 
 @node.command(epilog="Example:  muster node checks node-1")

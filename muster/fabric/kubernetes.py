@@ -44,6 +44,7 @@ _RESOURCES: Final = {
 }
 _LABEL: Final = re.compile(r"^[\w.-]+/[\w./-]+=[\w.:-]*$|^[\w.-]+=[\w.:-]*$")
 _SLICES: Final = 7
+_MOST_DEVICES: Final = 32
 
 
 def read(text: str) -> Inspection:
@@ -242,6 +243,9 @@ def _devices(labels: Labels, counts: Labels, notes: Labels, details: dict[str, A
     unsure = (product is None and strategy != "none") or (
         ("MIG" in (product or "") or told) and not (sliced is not None and told)
     )
+    if resources.get("nvidia.com/gpu", 0) > _MOST_DEVICES and not labels:
+        into.half("more GPUs than a machine holds, and no labels that tell whether they are slices or shares")
+        return
     if unsure and "nvidia.com/gpu" in resources:
         into.half("devices may be cut into slices, and the labels that tell it are missing")
         return

@@ -59,6 +59,13 @@ def test_faults_become_conditions_a_device_less_a_drain_and_a_repair(cluster):
     attempts = json.loads(cluster.muster("get", "attempts", "busy", "-o", "json").stdout)["items"]
     assert attempts[0]["reason"] == "Drained"
 
+    cluster.muster("uncordon", home)
+    words = ("node", "check", home, "--peers", "0", "--backend", "plain", "--seconds", "0.1")
+    checked = cluster.muster(*words)
+    assert checked.returncode == 0, checked.stderr
+    assert "1 result, all as they should be" in checked.stdout
+    assert "memory" in cluster.muster("node", "checks", home).stdout
+
 
 def _bad(status):
     return [one["index"] for one in status["devices"] if not one["healthy"]]
