@@ -32,6 +32,8 @@ STAMP = 4.0
 """Seconds between two words that it holds still."""
 PATIENCE = 3.0
 """Seconds that a leader's waits longer than a standby's for somebody else's forecast."""
+LEADER = "leader"
+"""How the names of makers beside the leader begin."""
 BUDGET = 4.0
 """Seconds that a forecast may take before it looks less closely."""
 
@@ -40,9 +42,8 @@ class Forecaster:
     """`maker` is unique to the process. `tick` is to be called about once a second."""
 
     def __init__(self, store: Store, clock: Clock, maker: str, *, standby: bool) -> None:
-        self._store, self._clock, self._maker = store, clock, maker
-        self._patience = 0.0 if standby else PATIENCE
-        self._born = clock.boottime()
+        self._store, self._clock = store, clock
+        self._standby, self._maker = standby, f"{'standby' if standby else LEADER}:{maker}"
         self._begin()
 
     def _begin(self) -> None:
@@ -106,15 +107,15 @@ class Forecaster:
             return r.changes(self._revision, limit=PAGE)
 
     def _somebody_else(self) -> bool:
-        """Whether another maker's forecast is fresh."""
+        """Whether another maker's forecast is fresh. A standby's does not give way to a leader's."""
         found = self._store.forecasts.newest(body=False)
-        if found is None or found.maker == self._maker:
+        if found is None or found.maker == self._maker or (self._standby and found.maker.startswith(LEADER)):
             return False
-        return self._clock.now() - found.checked_at < OLDEST + self._patience
+        return self._clock.now() - found.checked_at < OLDEST + (0.0 if self._standby else PATIENCE)
 
     def _may(self, now: float) -> bool:
         if self._made_at is None:
-            return self._clock.boottime() - self._born >= self._patience
+            return True
         return now - self._made_at >= max(PAUSE, min(OLDEST - self._seconds, 4 * self._seconds))
 
     # -- telling ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import structlog
 from controller.scheduling.index import ClusterIndex
 from controller.scheduling.types import Plan
 from controller.simulation.recording import pack
+from muster.reasons import Waiting
 
 log = structlog.get_logger("muster.recorder")
 
@@ -26,7 +27,7 @@ class Recorder:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
         self._queue: queue.Queue[tuple[ClusterIndex, float, Plan] | None] = queue.Queue(WAITING)
-        self._before: object = None
+        self._reasons: list[tuple[str, Waiting]] = []
         self.left_out = 0
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
         self._thread.start()
@@ -47,16 +48,23 @@ class Recorder:
         while (noted := self._queue.get()) is not None:
             try:
                 self._write(*noted)
-            except OSError as error:
+            except Exception as error:  # whatever is wrong with the record of decisions, decisions go on
                 log.warning("a decision cannot be recorded", folder=str(self._folder), error=str(error))
 
     def _write(self, index: ClusterIndex, now: float, decided: Plan) -> None:
         """A plan that decides nothing and gives the reasons of the one before is not worth a file."""
-        acts = (decided.groups, decided.evictions, decided.migrations, decided.growths, decided.released)
-        outcome = (acts, tuple((wait.job_uid, wait.code) for wait in decided.waits))
-        if outcome == self._before and not any(acts):
+        acts = (
+            decided.groups,
+            decided.evictions,
+            decided.migrations,
+            decided.growths,
+            decided.turnovers,
+            decided.released,
+        )
+        reasons = [(wait.job_uid, wait.code) for wait in decided.waits]
+        if reasons == self._reasons and not any(acts):
             return
-        self._before = outcome
+        self._reasons = reasons
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{index.revision:012d}-{int(now * 1000):014d}{SUFFIX}"
         half = path.with_suffix(".half")

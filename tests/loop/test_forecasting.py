@@ -72,15 +72,16 @@ def test_one_of_many_makes_it_and_the_leaders_steps_in_when_it_falls_silent(worl
     standby = Forecaster(world.store, world.clock, "standby", standby=True)
     leader = Forecaster(world.store, world.clock, "leader", standby=False)
     assert leader.tick()
-    assert world.store.forecasts.newest() is None
+    assert told(world)[0].maker == "leader:leader"
     standby.tick()
+    assert told(world)[0].maker == "standby:standby"
     world.clock.advance(5.0)
     world.submit("third", **ALL)
     leader.tick()
-    assert told(world)[0].maker == "standby"
+    assert told(world)[0].maker == "standby:standby"
     world.clock.advance(OLDEST + PATIENCE)
     leader.tick()
-    assert told(world)[0].maker == "leader"
+    assert told(world)[0].maker == "leader:leader"
 
 
 def test_nothing_waits_and_nothing_is_written(world: World) -> None:
