@@ -440,6 +440,7 @@ class NodeSpec(TypedDict):
     cordoned: bool
     cordonedBy: str
     cordonReason: str
+    taints: list[dict[str, str]]
     drain: DrainView | None
 
 

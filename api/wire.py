@@ -332,6 +332,7 @@ def node(record: NodeRecord, lease: LeaseRecord | None, allocated: list[Allocati
         },
         "spec": {
             "cordoned": record.cordoned,
+            "taints": [{"key": one.key, "value": one.value} for one in record.taints],
             "cordonedBy": record.cordoned_by,
             "cordonReason": record.cordon_reason,
             "drain": node_wire.drain(record.drain) if record.drain else None,

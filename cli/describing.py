@@ -47,6 +47,7 @@ def node(one: Object, events: Sequence[Object], repairs: Sequence[Object] = (), 
         ("Address", " on ".join(filter(None, [status.get("address"), status.get("host")]))),
         ("Boot id", status.get("bootId") or ""),
         ("Agent", status.get("agentVersion") or ""),
+        ("Taints", ", ".join(_taint(each) for each in one["spec"].get("taints") or ())),
         ("CPU, memory", f"{status.get('cpu')} cores, {memory(one)}"),
         ("Devices", devices(one) or "none"),
         *(("Not found out", text) for text in status.get("problems") or ()),
@@ -290,6 +291,10 @@ def _nodes(spec: Object) -> str:
     only, never = (", ".join(nodes.get(word) or ()) for word in ("include", "exclude"))
     parts = [labels and f"with {labels}", only and f"only {only}", never and f"never {never}"]
     return "; ".join(part for part in parts if part)
+
+
+def _taint(one: Object) -> str:
+    return f"{one['key']}={one['value']}" if one.get("value") else str(one["key"])
 
 
 def _dependency(one: Object) -> str:

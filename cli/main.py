@@ -35,6 +35,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "cordon": ("cli.verbs.cordon:cordon", "Let nothing new start on a node."),
     "node": ("cli.verbs.node:node", "Measure nodes by ordinary jobs, and what was measured."),
     "drain": ("cli.verbs.drain:drain", "Empty a node: what runs there goes on elsewhere."),
+    "taint": ("cli.verbs.taint:taint", "Keep jobs that do not tolerate it off a node."),
     "uncordon": ("cli.verbs.cordon:uncordon", "Take a cordoned node back into use."),
     "admin": ("cli.verbs.admin:admin", "Check that the cluster keeps its promises; see to dead letters."),
     "fabric": ("cli.verbs.fabric:fabric", "Read what describes the fabric: Slurm, InfiniBand, labels, CSV."),

@@ -224,6 +224,13 @@ class Drain(Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
 
 
+class Taint(Struct, frozen=True, order=True):
+    """Keeps jobs that do not tolerate it from starting on a node."""
+
+    key: str
+    value: str = ""
+
+
 class NodeRecord(Struct, frozen=True, kw_only=True, gc=False):
     """A machine. `generation` is the desired state's, `observed` what its agent has acted upon. `conditions` are what
     is wrong with it now, `problems` what its agent could not find out. `cordoned_by` names who cordoned it (a person,
@@ -233,6 +240,7 @@ class NodeRecord(Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     phase: NodePhase = NodePhase.READY
     cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
     held: bool = False
     """Attempts run on it that this database does not know. It is told nothing, and gets nothing, until an operator
     has restored or discarded them (`muster admin rebuild-from-agents`)."""

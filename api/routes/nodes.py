@@ -3,18 +3,21 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import ValidationError
 
 from api import node_wire, show, wire
 from api.idempotency import Answer, only_once
 from api.node_views import MeasurementView, NodeWorkerView, RepairView
 from api.problems import not_found
 from api.replies import reply
-from api.requests import OnlyOnce
+from api.requests import Document, OnlyOnce
 from api.services import Asking, Here, Services
 from api.views import ListView, NodeView
 from controller.acts.log import node_event
-from controller.records import Drain, NodeRecord
+from controller.records import Drain, NodeRecord, Taint
 from controller.state import Writer
+from muster.resources.parse import field_errors, invalid
+from muster.resources.placing import Taints
 
 router = APIRouter(prefix="/nodes", tags=["nodes"])
 
@@ -62,6 +65,34 @@ def measurements(
             raise not_found("Node", name)
         found = r.measurements(name)[-limit:]
         return reply(wire.page("Measurement", r.revision(), [node_wire.measurement(one) for one in found]))
+
+
+@router.put("/{name}/taints", response_model=NodeView)
+def taint(here: Here, asking: Asking, name: str, document: Document) -> Response:
+    """All taints of a node, in the place of those that it has: `{"taints": [{"key": "dedicated", "value": "ml"}]}`. Jobs that
+    do not tolerate one do not start there; what runs there goes on."""
+    wanted = _taints(document)
+
+    def act(w: Writer) -> None:
+        found = w.node(name)
+        if found is None:
+            raise not_found("Node", name)
+        if found.taints != wanted:
+            w.patch_node(name, taints=wanted)
+            told = ", ".join(f"{one.key}={one.value}" if one.value else one.key for one in wanted) or "none"
+            node_event(w, found, "Tainted", f"taints set by {asking.name}: {told}", here.clock.now())
+
+    here.write(act)
+    return _node(here, name, 200)
+
+
+def _taints(document: Any) -> tuple[Taint, ...]:
+    """Raises Problem 422."""
+    try:
+        given = Taints.model_validate(document, by_alias=True, by_name=False).taints
+    except ValidationError as error:
+        raise invalid(field_errors(Taints, error)) from None
+    return tuple(sorted({Taint(one.key, one.value or "") for one in given}))
 
 
 @router.post("/{name}/drain", response_model=NodeView)

@@ -4,13 +4,14 @@ A gang that is not meant may not start there while it lasts, and before it only 
 alone, save where a window says that it is to be stopped. A reservation of so many nodes takes those that will be free of others soonest.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from controller.records import MaintenanceWindowRecord, ReservationRecord
+from controller.records import MaintenanceWindowRecord, ReservationRecord, Taint
 from controller.scheduling.columns import takes_work
 from controller.scheduling.fabric import Bools
 from controller.scheduling.requests import device_type
@@ -31,6 +32,8 @@ class Aside(Struct, frozen=True, eq=False):
     ends_at: float
     who: Mapping[str, Any] | None
     nodes: Bools
+    taint: Taint | None = None
+    """It is no span of time, but this taint."""
 
     def told(self, cycle: "Cycle", limit: float | None) -> str:
         """Why a gang may not use them, with the numbers."""
@@ -38,6 +41,8 @@ class Aside(Struct, frozen=True, eq=False):
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         what = "under maintenance" if self.who is None else "reserved"
         where = f"{', '.join(names[:NAMED])}{more}"
+        if self.taint is not None:
+            return f"{where} {'is' if len(names) == 1 else 'are'} tainted with {self.name}, which it does not tolerate"
         if self.starts_at <= cycle.now:
             return f"{where} are {what} ({self.name}) for another {_minutes(self.ends_at - cycle.now)} min"
         mine = "it has no time limit" if limit is None else f"its limit is {_minutes(limit)} min"
@@ -49,6 +54,7 @@ def asides(cycle: "Cycle") -> tuple[Aside, ...]:
     index = cycle.index
     found = [_reserved(cycle, one) for one in index.reservations.values() if one.ends_at > cycle.now]
     found += [_maintained(cycle, one) for one in index.windows.values() if one.ends_at > cycle.now]
+    found += _tainted(cycle)
     return tuple(sorted(found, key=lambda one: (one.name, one.who is None)))
 
 
@@ -59,7 +65,7 @@ def bars(cycle: "Cycle", request: GangRequest, all_of_them: Sequence[Aside]) -> 
     return tuple(
         place
         for place, one in enumerate(all_of_them)
-        if not _meant(one, own)
+        if not (_tolerated(one.taint, request) if one.taint is not None else _meant(one, own))
         and (one.starts_at <= cycle.now or request.limit is None or cycle.now + request.limit > one.starts_at)
     )
 
@@ -85,9 +91,30 @@ def stops(cycle: "Cycle") -> tuple[Stop, ...]:
 def dates(cycle: "Cycle", waiting: bool) -> Iterable[float]:
     """When one begins or is over."""
     for one in cycle.aside:
+        if one.taint is not None:
+            continue
         if waiting:
             yield one.ends_at
         yield one.starts_at
+
+
+def _tainted(cycle: "Cycle") -> list[Aside]:
+    """The nodes of each taint."""
+    nodes: dict[Taint, list[str]] = {}
+    for name in cycle.index.tainted:
+        for taint in cycle.index.nodes[name].taints:
+            nodes.setdefault(taint, []).append(name)
+    found = []
+    for taint, names in nodes.items():
+        mask = np.zeros(len(cycle.fabric.nodes), dtype=np.bool_)
+        mask[positions(cycle.fabric, names)] = True
+        name = f"{taint.key}={taint.value}" if taint.value else taint.key
+        found.append(Aside(name, -math.inf, math.inf, None, mask, taint))
+    return found
+
+
+def _tolerated(taint: Taint, request: GangRequest) -> bool:
+    return any(key == taint.key and value in (None, taint.value) for key, value in request.tolerates)
 
 
 def _meant(one: Aside, own: Mapping[str, str]) -> bool:

@@ -56,7 +56,7 @@ class Cycle:
         self.sharing: dict[str, Sharing] = {}  # of queues that share their devices in time
         self.caps = Caps(self)
         self.lifted = False  # whether what is set aside is free for all, in thought
-        self.aside: tuple[Aside, ...] = asides(self) if index.reservations or index.windows else ()
+        self.aside: tuple[Aside, ...] = asides(self) if index.reservations or index.windows or index.tainted else ()
         if self.book.kinds():
             for queue, demand in usage(index, self.crews):
                 self.book.add(queue, demand)

@@ -113,6 +113,8 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
     """Attempts that lie in several domains of the level that they require, since labels changed under them."""
     reservations: Mapping[str, ReservationRecord] = {}
     windows: Mapping[str, MaintenanceWindowRecord] = {}
+    tainted: frozenset[str] = frozenset()
+    """Nodes with taints."""
 
     def requests(self) -> list[GangRequest]:
         """The gangs that wait for a placement, in the order in which they are served. A job of which anything
@@ -149,6 +151,7 @@ class ClusterIndex(Struct, frozen=True, kw_only=True):
             "queues",
             "reservations",
             "windows",
+            "tainted",
             "jobs",
             "asks",
             "gangs",
@@ -465,6 +468,7 @@ class _Draft:
             astray=self._astray(fabric),
             reservations=self.reservations.done(),
             windows=self.windows.done(),
+            tainted=self._tainted(),
         )
 
     def _astray(self, fabric: Fabric) -> frozenset[str]:
@@ -493,6 +497,13 @@ class _Draft:
             return before
         looked = nodes.values() if before else [nodes[name] for name in self.changed if name in nodes]
         return frozenset(d.type for node in looked for d in node.devices if d.card is not None)
+
+    def _tainted(self) -> frozenset[str]:
+        before, nodes = self.before, self.nodes.now
+        if not self.changed and len(nodes) == len(before.nodes):
+            return before.tainted
+        kept = {name for name in before.tainted - self.changed if name in nodes}
+        return frozenset(kept | {name for name in self.changed if name in nodes and nodes[name].taints})
 
     def _order(self) -> tuple[Asked, ...]:
         """The order of service: what is new is put in its place, what went is taken out."""

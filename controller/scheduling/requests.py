@@ -76,6 +76,7 @@ def request_of(job: JobRecord) -> GangRequest:
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         included=tuple(sorted(set(nodes.get("include") or ()))),
         barred=tuple(sorted(set(nodes.get("exclude") or ()))),
+        tolerates=tuple((one["key"], one.get("value")) for one in spec.get("tolerations") or ()),
         preferred=job.preferred,
         excluded=job.excluded,
         limit=parse_duration(limit) if limit else None,

@@ -75,6 +75,7 @@ class GangRequest(Struct, frozen=True, kw_only=True, gc=False):
     selector: tuple[tuple[str, str], ...] = ()
     included: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
+    tolerates: tuple[tuple[str, str | None], ...] = ()
     preferred: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     limit: float | None = None

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from muster.resources.meta import API_VERSION, Labels, Metadata, Model, Name
 from muster.resources.order import After, Array
-from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemption, Topology
+from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemption, Toleration, Topology
 from muster.resources.program import Command, Environment
 from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
 from muster.resources.roles import Role
@@ -152,6 +152,8 @@ class JobSpec(Model):
     """Labels that every node of the gang must have."""
     nodes: Nodes | None = None
     """Nodes by name."""
+    tolerations: list[Toleration] | None = Field(default=None, max_length=100)
+    """Taints of nodes (`muster taint`) that do not keep it away."""
     preemption: Preemption | None = None
     """Whether others may take its place."""
     after: list[After] | None = Field(default=None, max_length=100)

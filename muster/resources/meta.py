@@ -42,6 +42,13 @@ def _labels(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _label_key(value: str) -> str:
+    if len(value) > 253 or not _LABEL_KEY.fullmatch(value):
+        raise ValueError("expected [prefix/]name as in Kubernetes labels")
+    return value
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key)]
 Name = Annotated[str, AfterValidator(_dns_name)]
 Labels = Annotated[dict[str, str], AfterValidator(_labels)]
 

@@ -49,6 +49,7 @@ MUTABILITY: Final[dict[str, When]] = {
     "spec.topology": When.NEXT_ATTEMPT,
     "spec.nodeSelector": When.NEXT_ATTEMPT,
     "spec.nodes": When.NEXT_ATTEMPT,
+    "spec.tolerations": When.NEXT_ATTEMPT,
     "spec.preemption": When.LIVE,
     "spec.checkpoint": When.NEXT_ATTEMPT,
     "spec.checkpoint.directory": When.NEVER,

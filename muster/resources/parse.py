@@ -25,7 +25,6 @@ KINDS: Final[dict[str, type[Resource]]] = {
 
 LATER: Final = {
     "spec.resources": "only cpu, memory and accelerators are counted; other resources are not yet",
-    "spec.tolerations": "nodes have no taints here; name nodes by nodeSelector or nodes, or cordon them",
     "spec.volumes": "there are no volumes; folders of the node come into a container by mounts",
     "spec.secrets": "secrets are not handed out yet",
     "spec.service": "services are not run yet",

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from muster.resources.meta import Model
+from muster.resources.meta import LabelKey, Model
 from muster.resources.program import Environment
 from muster.resources.running import check_image
 
@@ -87,6 +87,22 @@ class Nodes(Model):
         if both := sorted(set(self.include or ()) & set(self.exclude or ())):
             raise ValueError(f"{', '.join(both[:4])}: both included and excluded")
         return self
+
+
+class Toleration(Model):
+    """Nodes with this taint may be used; those with others may not."""
+
+    key: LabelKey
+    """Of the taint."""
+    value: str | None = Field(default=None, max_length=63)
+    """Of the taint; any unless said."""
+
+
+class Taints(Model):
+    """All taints of a node."""
+
+    taints: list[Toleration] = Field(max_length=100)
+    """With keys and values; without a value: the key alone."""
 
 
 class Preemption(Model):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.records import QueueRecord
+from controller.records import QueueRecord, Taint
 from muster.resources.parse import parse
 from muster.states import JobPhase
 from tests.loop.world import World
@@ -123,3 +123,29 @@ def test_a_class_that_does_not_preempt_waits(world: World) -> None:
     for _ in range(5):
         world.step()
     assert world.job(low).phase is JobPhase.RUNNING
+
+
+def test_who_does_not_tolerate_a_taint_keeps_off_the_node_and_is_told(world: World) -> None:
+    taint = Taint("dedicated", "ml")
+    world.store.transact(lambda w: [w.patch_node(name, taints=(taint,)) for name in ("n0", "n1")])
+    for tolerations in (None, [{"key": "dedicated", "value": "web"}]):
+        assert nodes(world, submit(world, "a", tolerations=tolerations) if tolerations else submit(world, "b")) == [
+            "n2",
+            "n3",
+        ]
+        world.until(
+            lambda: not [job for job in world.store_jobs() if job.phase is JobPhase.RUNNING and not finish(world, job)]
+        )
+    big = submit(world, "big", workers=4)
+    world.until(lambda: "tainted with dedicated=ml" in world.job(big).message)
+    world.wish(big, cancel=True)
+    world.until(world.phase_is(big, JobPhase.CANCELLED))
+    used = nodes(world, submit(world, "c", tolerations=[{"key": "dedicated"}]))
+    used += nodes(world, submit(world, "d", tolerations=[{"key": "dedicated", "value": "ml"}]))
+    assert sorted(used) == ["n0", "n1", "n2", "n3"]
+
+
+def finish(world: World, job: Any) -> bool:
+    for worker in world.live_workers(job):
+        world.exit(worker, code=0)
+    return True

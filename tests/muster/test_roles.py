@@ -54,7 +54,8 @@ def test_roles_are_kept_as_written_and_their_sum_is_the_gangs_workers() -> None:
         ({"accelerators": [{"type": "h100", "count": 0}]}, "spec.accelerators[0].count"),
         ({"accelerators": [{"type": "h100", "count": 10**20}]}, "spec.accelerators[0].count"),
         ({"resources": {"licence": 1}}, "only cpu, memory and accelerators are counted"),
-        ({"tolerations": []}, "nodes have no taints here"),
+        ({"tolerations": [{"value": "x"}]}, "spec.tolerations[0].key: required"),
+        ({"tolerations": [{"key": "a b"}]}, "expected [prefix/]name"),
         ({"accelerators": [{"type": "h100", "count": 1, "env": {"A B": "1"}}]}, "'A B' is not a name"),
     ],
 )
