@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import json
 import os
 import sys
 
@@ -33,6 +32,7 @@ def main() -> int:
         return 2
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # last: the standard library wins
     from agents.shims.loop import Shim
+    from agents.shims.plain import loads
 
     os.chdir(sys.argv[1])
     lock = os.open("shim.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -47,7 +47,7 @@ def main() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with open("launch.json", "rb") as file:
-        launch = json.loads(file.read())
+        launch = loads(file.read())
     os.unlink("launch.json")
     os.makedirs("streams", exist_ok=True)
     libc.mallopt(M_ARENA_MAX, 1)  # one heap for all threads, and what the start needed is given back

@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "story"))
 
+import agent_workers
 from agent_node import NAME, RealNode
 from cluster import TICKS, Bench, Figure, table
 from embedded import Cluster
@@ -125,12 +126,15 @@ def _peak_mb(agent: int) -> float:
     return size
 
 
-PARTS: tuple[Part, ...] = (inspect, weight, kernel_lines)
+PARTS: tuple[Part, ...] = (inspect, weight, *agent_workers.PARTS, kernel_lines)
 """Each gives figures; kernel lines last, since they take the node's devices away."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./run bench agent", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--part", action="append", metavar="NAME", help="only these: " + ", ".join(one.__name__ for one in PARTS)
+    )
     parser.add_argument("--json", action="store_true", help="print JSON with every sample")
     parser.add_argument("--rounds", type=int, default=7, help="samples for each median")
     parser.add_argument("--seconds", type=float, default=30.0, help="for which the agent's CPU is watched")
@@ -143,7 +147,12 @@ def main() -> int:
         cluster.start()
         node = RealNode(cluster, folder)
         node.start()
-        figures = [figure for part in PARTS for figure in part(cluster, node, options)]
+        figures = [
+            figure
+            for part in PARTS
+            if part.__name__ in (options.part or [part.__name__])
+            for figure in part(cluster, node, options)
+        ]
     except StoryFailed as failure:
         print(f"./run bench agent: {failure} (logs: {folder})", file=sys.stderr)
         return 1

@@ -6,14 +6,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361}.get(platform.machine())
+BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361}.get(os.uname().machine)
 PROG_LOAD, PROG_ATTACH, CGROUP_DEVICE, TYPE_DEVICE, ALLOW_MULTI = 5, 8, 15, 6, 2
 MAJOR, MINOR = 4, 8
 """Where struct bpf_cgroup_dev_ctx has them."""

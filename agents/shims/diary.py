@@ -5,11 +5,12 @@ Room for what is to come is reserved with newlines, so a full disk cannot keep a
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from _queue import SimpleQueue  # the C class alone: `queue` would bring `threading`, and a shim is to stay small
 from _thread import start_new_thread
+
+from agents.shims.plain import dumps
 
 TYPE_CHECKING = False  # `typing` would cost a shim two megabytes
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Diary:
     def append(self, event: str, **fields: object) -> None:
         self.appended += 1
         entry = {"event": event, "t": round(boottime(), 6), "at": round(time.time(), 6), **fields}
-        self._queue.put(json.dumps(entry).encode() + b"\n")
+        self._queue.put(dumps(entry).encode() + b"\n")
 
     def settled(self) -> bool:
         return self.durable == self.appended

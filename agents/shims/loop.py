@@ -6,17 +6,15 @@ It never touches the disk once ranks run, so a hung disk delays no kill.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
-import signal
 import sys
 import time
 from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket  # the C class alone
 
-from agents.shims import access
 from agents.shims.cgroup import Groups
 from agents.shims.diary import Diary, boottime
+from agents.shims.plain import loads
 from agents.shims.processes import Process, descendants, start_time
 from agents.shims.removal import Removals
 from agents.shims.sessions import Sessions
@@ -24,7 +22,10 @@ from agents.shims.streams import LogWriter, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from typing import Any
+else:
+    import _signal as signal  # `signal` itself would bring `enum`
 
 READ = 256 * 1024
 FLUSH = 2.0
@@ -162,7 +163,7 @@ class Shim:
             while b"\n" in pending:
                 line, _, rest = bytes(pending).partition(b"\n")
                 pending[:] = rest
-                self._obey(json.loads(line), passed)
+                self._obey(loads(line), passed)
         except (ValueError, KeyError, TypeError):
             data = b""  # whoever this is, it does not speak our language
         if not data or len(pending) > 65536:
@@ -217,9 +218,12 @@ class Shim:
         """What of the limits cannot be enforced here, for whoever reads the diary."""
         limits = self._launch.get("limits") or {}
         failed = self._groups.limit(limits.get("cpu", 0), limits.get("memory", 0))
-        denied = [found for path in self._launch.get("denied") or () if (found := access.numbers(path))]
-        if not access.deny(self._groups.by_kind, denied):
-            failed.append("devices")
+        if self._launch.get("denied"):
+            from agents.shims import access  # most workers need none of it
+
+            denied = [found for path in self._launch["denied"] if (found := access.numbers(path))]
+            if not access.deny(self._groups.by_kind, denied):
+                failed.append("devices")
         return {"unenforced": failed} if failed else {}
 
     def _pump(self, fd: int) -> None:

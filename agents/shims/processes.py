@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 
-from agents.shims.spawn import become
+from agents.shims.spawn import become, fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Process:
         self._failure, fail = os.pipe()
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.output, F_SETPIPE_SZ, 2**20)
-        self.pid = os.fork()
+        self.pid = fork()
         if self.pid == 0:
             become(shim, groups, (os.open("/dev/null", os.O_RDONLY), out, out), self.spec, fail)
         os.close(out)

@@ -7,19 +7,21 @@ command ended. When it lets go of that pipe, nobody is interested any more and t
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
-import signal
 
 from agents.shims.diary import boottime
-from agents.shims.spawn import become
+from agents.shims.plain import dumps
+from agents.shims.spawn import become, fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from typing import Any
 
     from agents.shims.cgroup import Groups
+else:
+    import _signal as signal  # `signal` itself would bring `enum`
 
 PATIENCE = 2.0
 """Seconds between the hang-up and the kill of a command that nobody listens to."""
@@ -40,7 +42,7 @@ class Sessions:
         fail_read, fail = os.pipe()
         env = {**spec["env"], **command["env"]}
         shim = os.getpid()
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             become(shim, self._groups, streams, {**spec, "argv": command["argv"], "env": env}, fail, command["tty"])
         for fd in (*streams, fail):
@@ -89,7 +91,7 @@ class Sessions:
                 how = {"errno": int(errno)}
         os.close(failure)
         with contextlib.suppress(OSError):
-            os.write(fd, json.dumps(how).encode())
+            os.write(fd, dumps(how).encode())
         os.close(fd)
 
 

@@ -6,31 +6,47 @@ import contextlib
 import ctypes
 import fcntl
 import os
-import platform
 import resource
-import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from agents.shims.cgroup import Groups
+else:
+    import _signal as signal  # `signal` itself would bring `enum`
 
 PR_SET_PDEATHSIG, TIOCSCTTY, MPOL_PREFERRED_MANY = 1, 0x540E, 5
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "loongarch64": 237, "ppc64le": 261}.get(
-    platform.machine()
+    os.uname().machine
 )
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+def fork() -> int:
+    """A signal that comes before the child has given up our handlers waits until it has, and is not lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, RESET)
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
 
 
 def become(
     shim: int, groups: Groups, streams: Sequence[int], spec: dict[str, Any], fail: int, tty: bool = False
 ) -> NoReturn:
-    """In a child: leave the shim and be what `spec` says (argv, env, cwd; optionally user, cpus, nodes, ulimits).
+    """In a child of `fork`: leave the shim and be what `spec` says (argv, env, cwd; optionally user, cpus, nodes, ulimits).
     `streams` are for stdin, stdout and stderr. What fails is an errno in the pipe `fail`."""
     try:
         os.setsid()
+        for name in RESET:
+            signal.signal(name, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, RESET)
         groups.enter()
         limit(spec.get("ulimits") or {})
         bind(spec.get("cpus") or (), spec.get("nodes") or ())
@@ -41,8 +57,6 @@ def become(
         _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # a change of user would have undone it
         if os.getppid() != shim:
             os._exit(125)
-        for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, signal.SIG_DFL)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         if tty:

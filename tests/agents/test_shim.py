@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.runtime import diary
 from agents.runtime.sources import Rotated, tail
-from agents.shims import streams
+from agents.shims import plain, streams
 from agents.shims.streams import LogWriter, Stream
 from tests.agents.cluster import ROOT, alive, until
 
@@ -233,3 +235,21 @@ def test_rotation_names_files_by_their_offset(tmp_path: Path, monkeypatch: pytes
     assert len(names) == streams.RING
     assert Rotated(tmp_path / "streams", "rank-0").end() == 360_000
     assert all(b - a <= 65536 for a, b in itertools.pairwise(offsets))
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(values)
+def test_what_a_shim_says_and_reads_is_json(value: Any) -> None:
+    assert plain.loads(json.dumps(value).encode()) == value
+    assert json.loads(plain.dumps(value)) == value
+
+
+@pytest.mark.parametrize("text", ["", "{", "1 2", "nonsense", '{"a": }'])
+def test_what_is_no_json_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        plain.loads(text)
