@@ -32,9 +32,9 @@ def choose_devices(
     devices = list(free)
     if rails:
         return tuple(sorted(device.index for device in devices if device.nic in rails))
-    if not joined and all(device.group is None and device.card is None for device in devices):
-        indexes = sorted(device.index for device in devices)
-        return tuple(indexes[:count]) if len(indexes) >= count else ()
+    indexes = [] if joined else [device.index for device in devices if device.group is None and device.card is None]
+    if len(indexes) == len(devices):
+        return tuple(sorted(indexes)[:count]) if len(indexes) >= count else ()
     holes = sorted(_holes(devices), key=lambda hole: (sum(map(len, hole)), hole[0]))
     cards = [sum(map(len, hole)) for hole in holes]
     if joined:

@@ -63,6 +63,13 @@ def choose(
     return None
 
 
+def could(room: Room, request: GangRequest, shape: Shape, workers: int, mask: Bools | None = None) -> bool:
+    """Whether `choose` finds something."""
+    if request.segment is not None:
+        return choose(room, request, shape, workers, mask) is not None
+    return fits(room.fabric, usable(room, request, shape, mask), workers, room.fabric.depth(request.required_level))
+
+
 def _with_remainder(
     fabric: Fabric, table: Table, workers: int, bounds: tuple[int, int], how: Manner
 ) -> dict[int, int] | None:
@@ -193,11 +200,15 @@ def _tightest_node(fabric: Fabric, table: Table, need: int, bounds: tuple[int, .
     inner = len(fabric.levels) - 2
     floor = table.floor(fabric, need)
     outer = tuple(bound for bound in bounds if 0 < bound <= inner)
+    if not outer and (known := table.tightest.get(need)) is not None:
+        return known
     if outer:
         floor = np.where(fabric.inside(inner, outer), floor, NOTHING)
     least = floor.min()
     if least == NOTHING:
         return None
+    if not outer:
+        table.lows[need] = int(least)
     level = fabric.levels[inner]
     domain = _tightest(fabric, table, inner, np.flatnonzero(floor == least))
     first = int(level.starts[domain])

@@ -96,11 +96,7 @@ class _Planner:
     def run(self, reasons: bool) -> Plan:
         self.cycle.sharing = sharings(self.cycle)
         bind(self.cycle)
-        for asked in self._turns():
-            if self._known(asked):
-                self._waits(asked)
-            else:
-                self._serve(asked)
+        self._serve_all()
         for queue in sorted(self.cycle.sharing):
             self._turn_over(queue)
         growths = grow(self.cycle) if self.index.elastic else ()
@@ -120,6 +116,19 @@ class _Planner:
             charges=self.charges,
             again=next_date(self.cycle, self.claims, bool(self.waiting)),
         )
+
+    def _serve_all(self) -> None:
+        """In turn. Most of those that wait ask for what was refused already: they cost next to nothing."""
+        refused, kinds, waits = self.refused_to_all, self.kinds, self.waiting.append
+        alike = not self.cycle.aside
+        for asked in self._turns():
+            kind = asked.kind
+            if alike and kind.wish in refused and kind in kinds and kind.plain and self.cycle.kept is None:
+                waits(asked)
+            elif self._known(asked):
+                self._waits(asked)
+            else:
+                self._serve(asked)
 
     def _turns(self) -> Iterator[Asked]:
         """Repairs first; then queues in which somebody has a claim, of whom only his betters come before him; then the

@@ -17,6 +17,7 @@ from controller.scheduling.index import ClusterIndex, empty_room, idle_nodes, le
 from controller.scheduling.placement import (
     best,
     choose,
+    could,
     fits,
     in_segments,
     manner,
@@ -114,7 +115,7 @@ def fits_some(room: Room, request: GangRequest, mask: Bools | None = None) -> bo
         return choose_roles(room, bare, mask).spreads is not None
     for device, workers in request.options:
         for shape in rail_shapes(room, shape_of(request, device)):
-            if choose(room, bare, shape, _least(request, workers), mask) is not None:
+            if could(room, bare, shape, _least(request, workers), mask):
                 return True
     return False
 

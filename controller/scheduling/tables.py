@@ -17,12 +17,15 @@ FEW = 12
 class Table(Struct, frozen=True):
     """`slots` with the gang's limit per node (`most`), `units` without it (how large a hole is). For each level of the
     fabric one number for each domain; the last level is the nodes. `floors` hold, by need, the smallest `units` that
-    are no less among the nodes of each innermost domain."""
+    are no less among the nodes of each innermost domain; `tightest`, where it is known, the one node that has the least
+    of these, and `lows` how little that is at most."""
 
     slots: tuple[Ints, ...]
     units: tuple[Ints, ...]
     most: int
     floors: dict[int, Ints] = {}
+    lows: dict[int, int] = {}
+    tightest: dict[int, int] = {}
 
     def floor(self, fabric: Fabric, need: int) -> Ints:
         """The tightest node of each innermost domain that holds so many; NOTHING where none does."""
@@ -52,11 +55,22 @@ class Table(Struct, frozen=True):
             for column, domain in zip(self.slots, path, strict=True):
                 column[domain] += change
         for need, floor in self.floors.items():
-            low = floor[path[-2]]
-            if need <= min(after, most) and after <= low:
+            low, fits = floor[path[-2]], need <= min(after, most)
+            if fits and after <= low:
                 floor[path[-2]] = after
             elif before == low:
                 floor[path[-2]] = self._lowest(fabric, path[-2], need)
+            if need in self.lows:
+                self._tighten(need, position, after if fits else NOTHING)
+
+    def _tighten(self, need: int, position: int, after: int) -> None:
+        """A node that has less than all others is the tightest until another has as little, or it is used up."""
+        if after < self.lows[need]:
+            self.lows[need], self.tightest[need] = after, position
+        elif self.tightest.get(need) == position:
+            del self.lows[need], self.tightest[need]
+        elif after == self.lows[need]:
+            self.tightest.pop(need, None)
 
     def put_many(self, fabric: Fabric, rows: Ints, after: Ints) -> None:
         """The same for many nodes at once."""
@@ -64,7 +78,8 @@ class Table(Struct, frozen=True):
             change = now - columns[-1][rows]
             for level, column in zip(fabric.levels, columns, strict=True):
                 np.add.at(column, level.of[rows], change)
-        self.floors.clear()
+        for known in (self.floors, self.lows, self.tightest):
+            known.clear()
 
     def _lowest(self, fabric: Fabric, domain: int, need: int) -> int:
         inner = fabric.levels[-2]
