@@ -170,3 +170,36 @@ class TestArrays:
         world.until(lambda: "sweep-1 belongs to another live job" in world.job(array).message)
         finish(world, other)
         world.until(lambda: set(elements(world, array)) == {0, 1})
+
+
+@pytest.mark.parametrize("died_at", range(1, 13, 2))
+def test_an_array_whose_leader_dies_after_any_write_has_each_element_once(world: World, died_at: int) -> None:
+    class Died(Exception):
+        pass
+
+    writes = 0
+
+    def publish(_revision: int) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == died_at:
+            raise Died
+
+    world.loop._publish = publish
+    first = submit(world, "prepare")
+    array = submit(world, "sweep", array={"indices": "3,5,8%2"}, after=[{"job": "prepare"}])
+    for _ in range(200):
+        try:
+            world.step()
+        except Died:
+            world.lead()
+        for job in world.store_jobs():
+            if job.phase is JobPhase.RUNNING and job.uid != array.uid:
+                finish(world, job)
+        if world.job(array).phase is JobPhase.SUCCEEDED:
+            break
+    found = [job for job in world.store_jobs() if job.parent == array.uid]
+    assert sorted(str(job.element) for job in found) == ["3", "5", "8"]
+    assert {job.phase for job in found} == {JobPhase.SUCCEEDED}
+    assert world.job(first).phase is world.job(array).phase is JobPhase.SUCCEEDED
+    assert all(len(world.attempts(job)) == 1 for job in found)
