@@ -99,6 +99,16 @@ def hardware(scene: Scene) -> Verdict | None:
     if found is None or (end is not None and end.oom):
         return None
     node = found.sight.node
+    if found.shared:
+        return Verdict(
+            category="shared_incident",
+            action="restart",
+            why=f"{len(found.nodes)} nodes at once: {found.sight.text.strip()[:200]}; {does('restart')}",
+            node_at_fault=False,
+            certainty="likely",
+            decided_by=(found.sight.text.strip()[:300],),
+            fingerprint=f"hardware:shared_incident|{found.sight.data.get('code')}",
+        )
     return Verdict(
         category=found.category,
         action="replace",

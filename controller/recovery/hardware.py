@@ -19,8 +19,14 @@ from muster.evidence import Evidence, Source
 BEFORE, AFTER = 600.0, 300.0
 """Seconds before and after the failure in which hardware may have caused it."""
 _XID: Final = re.compile(r"Xid ?(\d+)")
-_NOT_ITS_CAUSE: Final = ("oom-kill", "OomKill", "OomKills", "DeviceMemoryInUse", "RowRemapPending", "PcieNarrow")
-"""Kernel's kills need proof of which process; the others were so before the job began, or only slow it down."""
+_NOT_ITS_CAUSE: Final = (
+    *("oom-kill", "OomKill", "OomKills", "DeviceMemoryInUse", "RowRemapPending", "PcieNarrow"),
+    *("StaleMount", "MountHangs", "ClockSkew"),
+)
+"""Kernel's kills need proof of which process; others were so before the job began, or only slow it down; a mount is its
+server's."""
+SHARED: Final = 3
+"""So many nodes that say the same of themselves at once have one cause, and none of them is it."""
 SEVERE: Final = ("error", "fatal")
 
 
@@ -29,6 +35,12 @@ class Proof(Struct, frozen=True):
 
     sight: Evidence
     category: str
+    nodes: tuple[str, ...] = ()
+    """All that said the same of themselves."""
+
+    @property
+    def shared(self) -> bool:
+        return self.sight.device is None and len(self.nodes) >= SHARED
 
     @property
     def what(self) -> str:
@@ -41,7 +53,10 @@ def proof(case: FailureCase, failed_at: float | None) -> Proof | None:
     at = failed_at if failed_at is not None else case.attempt.detected_at
     near = [one for one in _sights(case.evidence) if at is None or -BEFORE <= one.at - at <= AFTER]
     first = min(near, key=lambda one: (one.at, one.source != Source.KERNEL, one.node, one.text), default=None)
-    return None if first is None else Proof(first, _category(first))
+    if first is None:
+        return None
+    same = {one.node for one in near if one.device is None and one.data.get("code") == first.data.get("code")}
+    return Proof(first, _category(first), tuple(sorted(same)))
 
 
 def _sights(evidence: Iterable[Evidence]) -> Iterable[Evidence]:

@@ -69,3 +69,17 @@ def test_the_same_device_twice_does_not_end_the_job_as_the_programs_own_fault() 
     for _ in range(3):
         case.before(first)
     assert case.decide().action == "replace"
+
+
+def test_what_many_nodes_have_at_once_is_the_fault_of_none() -> None:
+    case = failed()
+    for node in ("n0", "n1", "n2"):
+        sight(case, NOW, "PortDown", "error", text="port mlx5_0 is Down", device=None, node=node, source=Source.DEVICE)
+    verdict = case.decide()
+    assert (verdict.category, verdict.action, verdict.node_at_fault) == ("shared_incident", "restart", False)
+    assert verdict.culprit_nodes == ()
+
+
+def test_a_mount_that_does_not_answer_is_its_servers() -> None:
+    case = sight(failed(), NOW, "StaleMount", "error", text="/ckpt: Stale file handle", device=None)
+    assert case.decide().node_at_fault is not True
