@@ -18,13 +18,13 @@ def denied(devices: Sequence[Device], mine: Collection[int], nvidia: Path = NVID
     for device in devices:
         if device.index in mine or device.virtual or device.vendor != "nvidia" or not device.bus:
             continue
-        minor = _minor(device.bus, nvidia)
+        minor = minor_of(device.bus, nvidia)
         if minor is not None:
             found.append(f"/dev/nvidia{minor}")
     return tuple(found)
 
 
-def _minor(bus: str, nvidia: Path) -> int | None:
+def minor_of(bus: str, nvidia: Path) -> int | None:
     """NVML writes the PCI domain with eight digits, the kernel with four."""
     domain, _, rest = bus.lower().partition(":")
     try:

@@ -24,6 +24,7 @@ from agents.runtime.folder import Folder
 from agents.runtime.hooks import Hooks, environment
 from agents.runtime.hooks import run as run_hook
 from agents.runtime.link import ShimLink
+from agents.runtime.release import held, until_free
 from agents.runtime.telling import Telling
 from agents.runtime.threads import in_thread
 from agents.runtime.users import User
@@ -170,6 +171,7 @@ class Worker:
             self.history = diary.fold(diary.read(self.folder.diary))
         self._say()
         if self.history.over and not self.telling.concluded:
+            await self._release()
             await self._epilog()
             await self.telling.conclude(self.history)
             self._say()
@@ -285,6 +287,16 @@ class Worker:
         if error := await run_hook(around.children, hooks.prolog, env, hooks.timeout):
             raise prepare.Refusal("PROLOG_FAILED", error)
         self._prologue_over = True
+
+    async def _release(self) -> None:
+        """Until its devices are free, or patience is over."""
+        mine = [one for one in self._around.node.inventory().devices if one.index in self.assignment.devices]
+        starts = [one.start for one in self.history.started if one.start is not None]
+        if not starts or self.history.boot_id != self._around.node.boot_id or all(one.virtual for one in mine):
+            return
+        if error := await until_free(lambda: held(mine, min(starts))):
+            log.warning("worker %s: %s", self.uid, error)
+            self.telling.condition(error, "DEVICE_HELD")
 
     async def _epilog(self) -> None:
         """Before its end is told, so that its devices are offered again only after it."""
