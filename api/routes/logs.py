@@ -13,6 +13,7 @@ from api.logreader import Cursor, Selection, parse_rank, sources
 from api.problems import not_found
 from api.services import Here, Services
 from controller.arrays import is_array, names_of
+from controller.launch.roles import in_rank_order
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from controller.state import Reader
 from muster.problems import Problem
@@ -97,6 +98,9 @@ def _attempt(r: Reader, job: JobRecord, number: int | None) -> AttemptRecord | N
 def _cursors(here: Services, attempt: AttemptRecord, wanted: Selection, tail: int | None) -> list[Cursor]:
     with here.store.read() as r:
         workers: Sequence[WorkerRecord] = r.workers(attempt.uid)
+        job = r.job(attempt.job_uid)
+    if job is not None:
+        workers = in_rank_order(job.spec, workers)
     return [Cursor(source, tail) for source in sources(here.logs, workers, wanted)]
 
 

@@ -28,6 +28,9 @@ LATER: Final = {
     "spec.volumes": "there are no volumes; folders of the node come into a container by mounts",
     "spec.secrets": "secrets are not handed out yet",
     "spec.service": "services are not run yet",
+    "spec.recovery.hangAfter": "hangs are not ended by a time of their own yet",
+    "spec.recovery.spares": "spares are not kept yet",
+    "spec.notify.to": "say an address as webhook",
     "spec.idlePolicy": "idle jobs are not acted upon yet",
 }
 """What people know from elsewhere and is not acted upon here: refused in words, for an accepted field is a promise."""

@@ -49,5 +49,6 @@ def test_a_pipeline_of_a_job_a_sweep_and_a_report_and_a_gang_of_roles(cluster):
         for index, (rate, seed) in enumerate([("1e-4", 1), ("1e-4", 2), ("3e-4", 1), ("3e-4", 2)])
     ]
     assert "learner with actors at 127.0.0.1,127.0.0.1" in log(cluster, "actors", "--role", "learner")
+    assert "learner with actors" in log(cluster, "actors"), "the first role is told first"
     actor = log(cluster, "actors", "--role", "actor", "--worker", "1")
     assert "actor 1 looks for 127.0.0.1:" in actor
