@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, text
 from benchmarks.control_jobs import JOBS, LIST
 from benchmarks.figures import Figure, at_least, below, beside, percentile
 from benchmarks.lab import Lab, Site
-from benchmarks.swarm import gather, renew_every
+from benchmarks.swarm import Agent, gather, renew_every
 from benchmarks.wires import Http
 from muster.protocol import Lease
 
@@ -29,7 +29,7 @@ async def starts(lab: Lab, given: argparse.Namespace) -> list[Figure]:
             devices=DEVICES,
             started=lambda job: told.setdefault(job, time.monotonic()),
         )
-        renewing = asyncio.create_task(renew_every(agents, 5.0, 600))
+        renewing = asyncio.create_task(renew_every(agents, 5.0))
         wanted = min(given.starts, NODES * DEVICES)
         await _fill(site, wanted)
         site.lead()
@@ -97,14 +97,15 @@ async def fleet(lab: Lab, given: argparse.Namespace) -> list[Figure]:
     memory: dict[str, list[float]] = {"api-0": [], "controller": []}
     with lab.site(url, lease=lease) as site:
         site.lead()
-        agents = await gather(given.agents, site.urls[0], site.agent_token, devices=1)
-        renewing = asyncio.create_task(renew_every(agents, lease.renew, seconds))
+        agents: list[Agent] = []
+        renewing = asyncio.create_task(renew_every(agents, lease.renew))
+        await gather(given.agents, site.urls[0], site.agent_token, devices=1, into=agents)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             await asyncio.sleep(min(5.0, max(0.1, end - time.monotonic())))
             for name, samples in memory.items():
                 samples.append(site.memory(name))
-        await renewing
+        renewing.cancel()
         silent = await _silent(site)
         gap, took = max(agent.gap for agent in agents), [one * 1000 for agent in agents for one in agent.took]
         for agent in agents:

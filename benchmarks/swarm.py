@@ -48,11 +48,6 @@ class Agent:
         self._sent = time.monotonic()
         self._socket.send(encode(Renew(seq=self._seq, sent=self._sent)))
 
-    @property
-    def waits(self) -> bool:
-        """Whether a renewal is on its way."""
-        return bool(self._sent)
-
     def close(self) -> None:
         self._socket.close()
 
@@ -79,26 +74,31 @@ class Agent:
 
 
 async def gather(
-    count: int, url: str, token: str, *, devices: int = 0, started: Callable[[str], None] = lambda _: None
+    count: int,
+    url: str,
+    token: str,
+    *,
+    devices: int = 0,
+    started: Callable[[str], None] = lambda _: None,
+    into: list[Agent] | None = None,
 ) -> list[Agent]:
-    """That many agents, registered and welcome."""
-    agents = [Agent(number, devices, started) for number in range(count)]
+    """That many agents, registered and welcome; `into` a list that holds those that are already."""
+    agents = [] if into is None else into
     for first in range(0, count, 50):
-        await asyncio.gather(*(agent.join(url, token) for agent in agents[first : first + 50]))
+        new = [Agent(number, devices, started) for number in range(first, min(count, first + 50))]
+        await asyncio.gather(*(agent.join(url, token) for agent in new))
+        agents += new
     return agents
 
 
-async def renew_every(agents: list[Agent], period: float, seconds: float) -> None:
-    """Each agent renews once in a period, the agents spread evenly over it. One that waits for an acknowledgement for a
-    whole period sends the next renewal all the same, as agents do."""
-    begun = time.monotonic()
-    turn = 0
+async def renew_every(agents: list[Agent], period: float) -> None:
+    """Each agent renews once in a period, the agents spread evenly over it, until cancelled. One that waits for an
+    acknowledgement for a whole period sends the next renewal all the same, as agents do."""
+    last, owed, turn = time.monotonic(), 0.0, 0
     while True:
-        now = time.monotonic() - begun
-        if now >= seconds:
-            return
-        due = int(now / period * len(agents))
-        while turn < due:
-            agents[turn % len(agents)].renew()
-            turn += 1
         await asyncio.sleep(0.01)
+        now = time.monotonic()
+        owed, last = owed + (now - last) / period * len(agents), now
+        while owed >= 1 and agents:
+            agents[turn % len(agents)].renew()
+            turn, owed = turn + 1, owed - 1
