@@ -128,6 +128,7 @@ def test_a_leader_that_was_stopped_is_replaced_in_time_and_writes_nothing_more(c
     first = cluster.start(MUSTER_LEASE=json.dumps(lease))
     cluster.until_starting(cluster.submit("one"))
     second = cluster.start(MUSTER_LEASE=json.dumps(lease))
+    until("the standby watches", lambda: has_open(second, "muster.db"))
     until("the node is silent", lambda: cluster.node("n0") is NodePhase.UNKNOWN)
     cluster.renew_until("n0", NodePhase.READY)
     assert cluster.leader() == 1
@@ -155,6 +156,10 @@ def until(what, true, seconds=60):
     while not true():
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(0.02)
+
+
+def has_open(process, name):
+    return any(name in os.path.realpath(fd) for fd in Path(f"/proc/{process.pid}/fd").iterdir())
 
 
 def reading(process):
