@@ -35,7 +35,10 @@ class Why:
 
     def vacating(self, request: GangRequest, leaving: Sequence[str]) -> Wait:
         nodes = sorted({self._cycle.index.homes[uid] for uid in leaving})
-        return _wait(request, Waiting.CAPACITY, f"{_list(nodes)} is being vacated for it")
+        text, claim = f"{_list(nodes)} is being vacated for it", request.claim
+        if claim is not None and claim.deadline is not None and self._cycle.now >= claim.deadline:
+            text += "; that should be done by now: it takes other room as soon as there is some"
+        return _wait(request, Waiting.CAPACITY, text)
 
     def evicting(self, request: GangRequest, decided: Eviction) -> Wait:
         return _wait(request, Waiting.CAPACITY, decided.message)

@@ -36,7 +36,7 @@ FORMAT: Final = 1
 LARGEST: Final = 2**31
 """Bytes that a recording may have when it is unpacked."""
 NOT_READ: Final = ("env", "script", "notify", "secrets")
-SETS: Final = ("groups", "evictions", "migrations", "growths", "turnovers", "reservations", "waits")
+SETS: Final = ("groups", "evictions", "migrations", "growths", "turnovers", "stops", "reservations", "waits")
 
 _EMPTY = LaunchTemplate(framework="command", processes=(("true",),))
 
