@@ -76,6 +76,7 @@ def broken(draw: st.DrawFn) -> tuple[str, Path, bytes, bool]:
             text = text.replace("\t", "        ").replace("\n", "\r\n")
     raw = text.encode(draw(st.sampled_from(ENCODINGS)), "replace")
     if draw(st.booleans()):
+        torn = True  # a byte more in an address is another address
         at = draw(st.integers(0, max(0, len(raw) - 1)))
         raw = raw[:at] + draw(st.binary(max_size=8)) + raw[at:]
     return kind, path, raw, torn
