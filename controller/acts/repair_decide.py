@@ -19,7 +19,8 @@ Invariants:
 | Resetting | done / failed, too late                     | Checking / the next rung                      |
 | any       | the next rung is more than one device's     | Draining: the whole node                      |
 | Rebooting | a new boot id / hook failed, too late       | Checking / Ticketed                           |
-| Ticketed  | nothing blocks any more, on a new boot      | Checking                                      |
+| Ticketed  | nothing blocks any more; where a remedy was |                                               |
+|           | named, on a new boot                        | Checking                                      |
 | Checking  | nothing found / something found, too late   | Returned / the next rung                      |
 """
 
@@ -35,6 +36,8 @@ from muster.states import NodePhase, RepairPhase
 
 LEMON: Final = "Lemon"
 """What no agent sees: several jobs have failed here. It holds until a person uncordons the node."""
+PASSIVE: Final = ("Leftover",)
+"""Who uses a device that nobody was given is not reset away: the device is not offered until it is free again."""
 SHARED_KINDS: Final = ("Mount", "Clock")
 """What hangs on one thing that many nodes use."""
 SHARED: Final = 3
@@ -96,6 +99,7 @@ def causes(node: NodeRecord, policy: RepairPolicy, now: float) -> tuple[Conditio
         one
         for one in node.conditions
         if one.blocking
+        and one.kind not in PASSIVE
         and (node.uncordoned_at is None or one.since > node.uncordoned_at)
         and (one.severity == "fatal" or now - one.since >= policy.patience)
     )
@@ -130,11 +134,16 @@ def decide(
             return _answered(repair, left, policy, now, policy.reset_timeout, "reset")
         case P.REBOOTING:
             return _rebooting(repair, node, left, policy, now)
-        case P.TICKETED if not left and node.phase is NodePhase.READY and node.boot_id != repair.boot_id:
-            return Turn(to=P.CHECKING, message="it was booted and nothing is wrong any more; looking again", task=True)
+        case P.TICKETED if not left and node.phase is NodePhase.READY and _may_return(repair, node):
+            return Turn(to=P.CHECKING, message="nothing is wrong any more; looking again", task=True)
         case P.CHECKING:
             return _checking(repair, left, policy, now)
     return None
+
+
+def _may_return(repair: RepairRecord, node: NodeRecord) -> bool:
+    """What names a remedy is over only with a new boot, though it may be silent now; what names none may just pass."""
+    return node.boot_id != repair.boot_id or all(one.remedy is Remedy.NONE for one in repair.conditions)
 
 
 def _taken_back(repair: RepairRecord, node: NodeRecord) -> bool:

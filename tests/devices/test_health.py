@@ -128,6 +128,16 @@ def test_what_a_device_tells_becomes_a_condition(
     assert told(check(scene(seen, known=KNOWN), {})) == wanted
 
 
+def test_a_devices_own_port_is_not_the_devices_end() -> None:
+    seen = FoundDevice(index=2, vendor="ascend", healthy=False, problems=["link down", "net health is Timeout"])
+    assert told(devices.verdicts(scene(seen), {})) == [("PortDown", "error", 2)]
+    seen.problems.append("health is Alarm")
+    assert told(devices.verdicts(scene(seen), {})) == [("DeviceUnhealthy", "fatal", 2)]
+    nic = FoundNic(name="npu2", state="DOWN", details={"device": 2})
+    memory: Memory = {"npu2": {"seen_up": True}}
+    assert ports.ports(scene(nics=[nic]), memory) == []
+
+
 def test_a_device_that_is_gone_and_a_count_that_is_short() -> None:
     gone = devices.count(scene(known=KNOWN), {})
     assert [(one.reason, one.device, one.remedy) for one in gone] == [("DeviceMissing", 0, Remedy.REBOOT)]

@@ -293,3 +293,22 @@ def test_settings_that_are_wrong_say_what() -> None:
     for text in ('{"mode": "maybe"}', '{"braker": 1}', "{", '{"breaker": 2}'):
         with pytest.raises(ValueError, match="MUSTER_REPAIR"):
             from_environment({"MUSTER_REPAIR": text})
+
+
+def test_a_port_that_comes_back_brings_its_node_back_without_a_boot(clinic: Clinic) -> None:
+    port = Condition(kind="RdmaPort", reason="PortDown", message="down", severity="error", subject="mlx5_0")
+    clinic.ill("n0", port)
+    clinic.clock.advance(2.0)
+    clinic.renew()
+    clinic.reach("n0", P.TICKETED)
+    clinic.ill("n0")
+    clinic.reach("n0", P.RETURNED)
+    assert not clinic.node("n0").cordoned
+
+
+def test_what_others_left_on_a_device_resets_nothing(clinic: Clinic) -> None:
+    left = Condition(kind="Leftover", reason="DeviceMemoryInUse", message="4 GiB", severity="error", device=1)
+    clinic.ill("n0", left)
+    for _ in range(10):
+        clinic.step(1.0)
+    assert clinic.repairs("n0") == []

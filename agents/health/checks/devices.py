@@ -9,6 +9,8 @@ from muster.inspection import FoundDevice
 PERIOD: Final = 30.0
 TIMEOUT: Final = 30.0
 LEFTOVER_MIB: Final = 512
+_PORT: Final = ("link down", "net health", "lane ", "loss of received signal", "packet errors")
+"""What is said of a device's own network port (Ascend)."""
 
 
 def count(scene: Scene, memory: Memory) -> list[Condition]:
@@ -141,7 +143,7 @@ def leftovers(scene: Scene, memory: Memory) -> list[Condition]:
             pids = ", ".join(str(one.get("pid") if isinstance(one, dict) else one) for one in processes[:8])
             by = f" by process {pids}" if pids else " and no process that holds it is seen"
             message = f"{used} MiB are in use{by}, though no worker has the device"
-            found.append(wrong("Leftover", "DeviceMemoryInUse", message, "error", Remedy.RESET, device=device.index))
+            found.append(wrong("Leftover", "DeviceMemoryInUse", message, "error", device=device.index))
     return found
 
 
@@ -149,7 +151,10 @@ def verdicts(scene: Scene, memory: Memory) -> list[Condition]:
     """What its own tool calls unhealthy, of whatever vendor, where nothing above has said it better."""
     found = []
     for device in scene.found.devices:
-        if device.healthy is False:
+        if device.healthy is False and device.problems and all(one.startswith(_PORT) for one in device.problems):
+            message = "; ".join(device.problems)
+            found.append(wrong("RdmaPort", "PortDown", message, "error", device=device.index))
+        elif device.healthy is False:
             message = "; ".join(device.problems) or "its tool calls it unhealthy"
             found.append(
                 wrong("DeviceUnhealthy", "DeviceUnhealthy", message, "fatal", Remedy.RESET, device=device.index)

@@ -15,8 +15,8 @@ def ports(scene: Scene, memory: Memory) -> list[Condition]:
     """A port that has never been up is not in use; virtual functions follow their physical one."""
     found = []
     for nic in scene.found.nics:
-        if nic.details.get("virtual_function"):
-            continue
+        if nic.details.get("virtual_function") or isinstance(nic.details.get("device"), int):
+            continue  # a device's own port is that device's matter
         state: dict[str, Any] = memory.setdefault(nic.name, {})
         up = (nic.state or "").lower() in ("active", "up")
         state["seen_up"] = state.get("seen_up", False) or up
