@@ -179,3 +179,14 @@ def test_a_name_is_taken_only_at_the_commit(store: Any) -> None:
         assert {job.name: job.revision for job in r.jobs()} == {"a": 1, "b": 2}
         assert r.revision() == 2
         assert [job.uid for job in r.jobs(labels={"team": "nlp"})] == ["u1"]
+
+
+def test_the_client_sends_however_many_in_lists_that_the_server_takes(client: Any) -> None:
+    long = {"LONG": "x" * 400_000}
+    jobs = [manifest(f"j{n}", env=long) for n in range(3)] + [manifest("j0")]
+    assert [(one["name"], one["status"]) for one in client.create_all(jobs)] == [
+        ("j0", 201),
+        ("j1", 201),
+        ("j2", 201),
+        ("j0", 409),
+    ]
