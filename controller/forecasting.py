@@ -7,6 +7,7 @@ leader has its cores for itself.
 import msgspec
 import structlog
 
+from controller.acts.waits import moves_the_plan
 from controller.records import Change, JobRecord
 from controller.scheduling.index import ClusterIndex, apply, build
 from controller.simulation.forecast import STEPS, expected_end, forecast
@@ -19,8 +20,6 @@ from muster.clock import Clock
 
 log = structlog.get_logger("muster.forecast")
 
-BESIDE = frozenset({"Event", "Incident", "Checkpoint", "Repair", "Measurement"})
-"""Kinds of changes that move no start."""
 PAGE = 2_000
 REMEMBERED = 2_000
 """Jobs that have ended, of which a history is made at the start."""
@@ -92,12 +91,12 @@ class Forecaster:
     def _absorb(self) -> None:
         try:
             while changes := self._changes():
+                self._stale |= any(moves_the_plan(self._index.jobs.get(one.uid), one) for one in changes)
                 self._index = apply(self._index, changes)
                 self._revision = changes[-1].revision
                 for change in changes:
                     if isinstance(change.record, JobRecord):
                         self._history.learn(change.record)
-                    self._stale |= change.kind not in BESIDE
         except TooOld:
             log.warning("fell behind the change log; beginning again")
             self._begin()

@@ -26,7 +26,7 @@ from controller.acts.promises import write_promises
 from controller.acts.repair import DAY, quarantine, repair_nodes
 from controller.acts.repair_policy import RepairPolicy
 from controller.acts.start import PortMemory, commit_starts, write_new_ports
-from controller.acts.waits import settle_idle, write_waits
+from controller.acts.waits import Reasons, moves_the_plan, settle_idle
 from controller.arrays import is_array
 from controller.executors.base import Executor, Intent
 from controller.leases import LeaseWatch
@@ -91,6 +91,7 @@ class Loop:
         self._watch = LeaseWatch(lease)
         self._ports = PortMemory()
         self._stale_plan, self._on_hold = True, False
+        self._reasons = Reasons()
         self._plan_again: float | None = None
         self._reconcile_at = self._lemons_at = clock.boottime()
         self._watch.observe(leases, self._picture.nodes, clock.boottime())
@@ -122,11 +123,11 @@ class Loop:
 
     def _absorb(self) -> None:
         while changes := self._changes():
+            self._stale_plan |= any(moves_the_plan(self._picture.jobs.get(one.uid), one) for one in changes)
             self._picture.apply(changes)
             self._chronicle.take(changes, self._picture)
             self._index = apply(self._index, changes)
             self._revision = changes[-1].revision
-            self._stale_plan = True
             if len(changes) < PAGE:
                 return
 
@@ -232,6 +233,8 @@ class Loop:
         """When something has changed, or a date has come at which the plan may come out otherwise."""
         now = self._clock.now()
         if not self._stale_plan and (self._plan_again is None or now < self._plan_again):
+            if self._reasons.write_rest(self._store, self._guard, self._picture, now=now):
+                self._wrote()
             return
         self._stale_plan = False
         with self._pulse.timed(self._pulse.plans):
@@ -241,7 +244,7 @@ class Loop:
         self._plan_again = decided.again
         acted = self._carry_out(decided, now)
         acted |= write_promises(self._store, self._guard, self._picture, decided.reservations)
-        if write_waits(self._store, self._guard, self._picture, decided.waits, now=now) or acted:
+        if self._reasons.write(self._store, self._guard, self._picture, decided.waits, now=now) or acted:
             self._wrote()
 
     def _carry_out(self, decided: Plan, now: float) -> bool:

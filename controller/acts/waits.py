@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from controller.acts.log import job_event
 from controller.acts.notify import notify
 from controller.picture import Picture
-from controller.records import JobRecord, Waited
+from controller.records import Change, JobRecord, Waited
 from controller.scheduling.types import Wait
 from controller.state.store import Store
 from controller.state.types import LeaderLease
@@ -15,14 +17,57 @@ from muster.quantity import parse_duration
 from muster.reasons import Held
 from muster.states import JobPhase
 
+AT_ONCE = 200
+"""Reasons of which only the numbers have changed that are written at a time."""
 
-def write_waits(store: Store, guard: LeaderLease, picture: Picture, waits: Iterable[Wait], *, now: float) -> bool:
-    """A reason is written only when it changed. True when something was written."""
-    news = [wait for wait in waits if _differs(picture.jobs.get(wait.job_uid), wait)]
-    if not news:
+BESIDE = frozenset({"Event", "Incident", "Measurement"})
+"""Kinds of changes that no plan reads."""
+
+
+class Reasons:
+    """Writes why jobs wait, where it has changed. Another code, or other codes beside it, are written at once. Where only
+    the numbers are others, which at each start and end may be so for all that wait, the first in the order of
+    service come first and the rest little by little."""
+
+    def __init__(self) -> None:
+        self._rest: dict[str, Wait] = {}
+
+    def write(self, store: Store, guard: LeaderLease, picture: Picture, waits: Iterable[Wait], *, now: float) -> bool:
+        """Of a new plan. True when something was written."""
+        changed: list[Wait] = []
+        others: list[Wait] = []
+        for wait in waits:
+            job = picture.jobs.get(wait.job_uid)
+            if _differs(job, wait):
+                assert job is not None
+                (others if _same_codes(job, wait) else changed).append(wait)
+        self._rest = {wait.job_uid: wait for wait in others[AT_ONCE:]}
+        return self._commit(store, guard, [*changed, *others[:AT_ONCE]], now)
+
+    def write_rest(self, store: Store, guard: LeaderLease, picture: Picture, *, now: float) -> bool:
+        """Some of what is left of the newest plan. True when something was written."""
+        if not self._rest:
+            return False
+        some = [self._rest.pop(uid) for uid in list(self._rest)[:AT_ONCE]]
+        return self._commit(
+            store, guard, [wait for wait in some if _differs(picture.jobs.get(wait.job_uid), wait)], now
+        )
+
+    def _commit(self, store: Store, guard: LeaderLease, news: list[Wait], now: float) -> bool:
+        if news:
+            store.transact(lambda w: _write(w, news, now), guard)
+        return bool(news)
+
+
+def moves_the_plan(known: JobRecord | None, change: Change) -> bool:
+    """Whether a plan may come out otherwise after a change: not when it only says why a job waits."""
+    if change.kind in BESIDE:
         return False
-    store.transact(lambda w: _write(w, news, now), guard)
-    return True
+    record = change.record
+    if known is None or not isinstance(record, JobRecord) or change.op != "put":
+        return True
+    told = replace(known, reason=record.reason, message=record.message, wait=record.wait, revision=record.revision)
+    return told != record
 
 
 def _write(w: Writer, news: list[Wait], now: float) -> None:
@@ -54,6 +99,10 @@ def waited(job: JobRecord, wait: Wait, now: float) -> Waited:
 
 def _text(wait: Wait) -> str:
     return f"{wait.message}; {wait.helps}" if wait.helps else wait.message
+
+
+def _same_codes(job: JobRecord, wait: Wait) -> bool:
+    return job.reason == wait.code and job.wait is not None and job.wait.others == wait.others
 
 
 def _differs(job: JobRecord | None, wait: Wait) -> bool:
