@@ -15,6 +15,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from controller.acts.advance import write_advance
+from controller.acts.alerts import write_alerts
 from controller.acts.arrays import write_array
 from controller.acts.dependencies import has_news, write_dependencies
 from controller.acts.end import write_end
@@ -93,6 +94,7 @@ class Loop:
         self._stale_plan, self._on_hold = True, False
         self._reasons = Reasons()
         self._plan_again: float | None = None
+        self._alerts: set[str] | None = None
         self._reconcile_at = self._lemons_at = clock.boottime()
         self._watch.observe(leases, self._picture.nodes, clock.boottime())
 
@@ -243,6 +245,7 @@ class Loop:
         self._record(self._index, now, decided)
         self._plan_again = decided.again
         acted = self._carry_out(decided, now)
+        self._alerts = write_alerts(self._store, self._guard, self._alerts, decided.alerts, now)
         acted |= write_promises(self._store, self._guard, self._picture, decided.reservations)
         if self._reasons.write(self._store, self._guard, self._picture, decided.waits, now=now) or acted:
             self._wrote()
