@@ -117,7 +117,10 @@ def _mapping(lines: list[str], into: Inspection) -> bool:
         row = dict(zip(columns, cells, strict=True))
         ids = {name: table.whole(value) for name, value in row.items() if name != "Chip Name"}
         logic = ids.get("Chip Logic ID")
-        if row["Chip Name"].strip().lower() == "mcu" or row.get("Chip Logic ID") == "-":
+        name = row["Chip Name"].strip()
+        if re.match(r"(?:-|\d+)\s", name):
+            into.half("the header lacks a column that the rows have")
+        if name.lower().endswith("mcu") or name.startswith("-") or row.get("Chip Logic ID") == "-":
             into.node.details["mcu_rows"] = into.node.details.get("mcu_rows", 0) + 1
             continue
         wanted = next((n for n in (logic, ids.get("Chip Phy-ID"), ids["NPU ID"]) if n is not None), 0)
