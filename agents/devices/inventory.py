@@ -1,7 +1,7 @@
 """The node's inventory, as the agent offers it: what the configuration says, or what this machine was found to have."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -36,9 +36,12 @@ def known_of(have: Inventory) -> tuple[Known, ...]:
     )
 
 
-def trimmed(known: tuple[Known, ...], expected: int | None) -> tuple[Known, ...]:
-    """Who expects fewer devices than this node has had wants the rest forgotten."""
-    return known if expected is None else known[:expected]
+def trimmed(known: tuple[Known, ...], expected: int | None, seen: Collection[int]) -> tuple[Known, ...]:
+    """Who expects fewer devices than this node has had wants those forgotten that are gone."""
+    gone = [one for one in known if one.index not in seen]
+    surplus = 0 if expected is None else max(0, len(known) - expected)
+    forgotten = gone[len(gone) - min(surplus, len(gone)) :] if surplus else []
+    return tuple(one for one in known if one not in forgotten)
 
 
 def compose(

@@ -115,6 +115,9 @@ def _mapping(lines: list[str], into: Inspection) -> bool:
             into.half(f"not a row of the mapping: {line.strip()[:60]}")
             continue
         row = dict(zip(columns, cells, strict=True))
+        if not all(re.fullmatch(r"\d+|-|NA", value) for name, value in row.items() if name != "Chip Name"):
+            into.half(f"not a row of the mapping: {line.strip()[:60]}")
+            continue
         ids = {name: table.whole(value) for name, value in row.items() if name != "Chip Name"}
         logic = ids.get("Chip Logic ID")
         name = row["Chip Name"].strip()

@@ -337,7 +337,9 @@ class Monitor:
             log.warning("health: an answer that is not understood: %s", error)
             return
         if answer.seen is not None:
-            self._found, self._kept.known = answer.seen, inventory.trimmed(answer.known, self._config.expected_devices)
+            seen = {device.index for device in answer.seen.devices}
+            known = inventory.trimmed(answer.known, self._config.expected_devices, seen)
+            self._found, self._kept.known = answer.seen, known
         if answer.ports is not None and self._found is not None:
             rails = {nic.name: nic.rail for nic in self._found.nics}
             told = {nic.name for nic in answer.ports}
@@ -387,6 +389,7 @@ class Monitor:
             if answer.strip() != b"ok":
                 return answer.decode(errors="replace").strip()[:500] or "the reset said nothing"
         self._book.forget(devices)
+        self._kernel = KernelLog()  # what it remembers of lost devices is over, too
         self._save()
         return ""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.devices import amd_kernel, live, nvml, sysfs
-from agents.devices.inventory import compose
+from agents.devices.inventory import compose, trimmed
 from agents.devices.known import Known, settle
 from agents.devices.vendor import Vendor, holders
 from agents.devices.vendors import AMD, ASCEND, BY_NAME, NVIDIA
@@ -301,3 +301,11 @@ def test_who_has_a_device_open_uses_it_where_no_tool_tells(tmp_path: Path) -> No
 def test_a_reset_names_the_device_as_its_tool_does(vendor: Vendor, wanted: tuple[str, ...] | None) -> None:
     device = Known(index=5, vendor=vendor.name, type="t", uuid="GPU-5", card=2, chip=1)
     assert vendor.reset_command(device) == wanted
+
+
+def test_who_expects_fewer_devices_forgets_those_that_are_gone() -> None:
+    known = tuple(Known(index=n, vendor="nvidia", type="h100") for n in range(4))
+    assert [one.index for one in trimmed(known, 3, {0, 2, 3})] == [0, 2, 3]
+    assert trimmed(known, None, {0}) == known
+    assert [one.index for one in trimmed(known, 1, {0, 1, 2})] == [0, 1, 2], "what is there is there"
+    assert [one.index for one in trimmed(known, 2, ())] == [0, 1]
