@@ -176,14 +176,21 @@ class Loop:
     def _advance_jobs(self) -> None:
         now = self._clock.now()
         self._picture.touched |= self._due(now)
+        arrays, again = set[str](), set[str]()
         while self._picture.touched:
             uid = self._picture.touched.pop()
             job = self._picture.jobs.get(uid)
             if job is None:
                 continue
+            if uid in arrays:  # once in a cycle, so that a large one holds up nobody
+                again.add(uid)
+                continue
+            if is_array(job):
+                arrays.add(uid)
             with bound_contextvars(job=f"{job.namespace}/{job.name}"):
                 if self._advance_job(job, now):
                     self._wrote()
+        self._picture.touched |= again
 
     def _advance_job(self, job: JobRecord, now: float) -> bool:
         """True when something was written. Decides on the picture, then again on the rows of the transaction."""
