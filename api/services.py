@@ -66,12 +66,12 @@ class Services:
             self.hints.publish(revision)
 
 
-def _services(connection: HTTPConnection) -> Services:
+async def _services(connection: HTTPConnection) -> Services:
     found: Services = connection.app.state.services
     return found
 
 
-def _principal(connection: HTTPConnection) -> Principal:
+async def _principal(connection: HTTPConnection) -> Principal:
     found: Principal = connection.state.principal
     return found
 
