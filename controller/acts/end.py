@@ -87,7 +87,8 @@ def _tell_saved(w: Writer, job: JobRecord, attempt: AttemptRecord, now: float) -
     """Whether the gang used its grace: a complete checkpoint as new as its last step, in the stock that came with its end."""
     newest = choose(w.checkpoints(job.uid), directory=job.spec["checkpoint"]["directory"])
     redone = redone_steps(attempt.last_step, newest)
-    if newest is not None and not redone:
+    began = attempt.resume.step if attempt.resume else -1
+    if newest is not None and not redone and (attempt.last_step is not None or newest.step > began):
         job_event(w, job, "Saved", f"goes on from step {newest.step}", now)
     else:
         where = f"goes on from step {newest.step}" if newest else "begins anew"

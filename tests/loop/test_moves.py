@@ -238,3 +238,16 @@ def test_what_a_queue_has_used_is_booked_at_each_end_and_fades(world):
     once = 16 * 600
     assert 1.7 * once < found.usage["h100"] < 2.1 * once
     assert world.clock.now() - found.usage_at < 5
+
+
+def test_a_gang_that_uses_its_grace_for_nothing_is_told_of(world):
+    wide = elastic(world)
+    world.run(wide)
+    save(world, wide, 40)
+    world.progress(world.attempts(wide)[0], 55)
+    world.run(world.submit("high", workers=2, priorityClass="high", **ANYWHERE))
+    world.run(wide, attempt=2)
+    assert world.attempts(wide)[1].redone_steps == 15
+    with world.store.read() as r:
+        (told,) = [event.message for event in r.events(object_uid=wide.uid) if event.reason == "NotSaved"]
+    assert told == "no new checkpoint came within its grace; it goes on from step 40, 15 steps are done again"
