@@ -4,23 +4,27 @@ Pure but for `observe`, which reads one snapshot. `broken` gives, for each promi
 each thing that breaks it. A database that only Muster writes never breaks one; `muster admin check` proves it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from controller.arrays import is_array
-from controller.lifecycle import deadline
+from controller.lifecycle import deadline, ended_badly
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from controller.state.audit import LogSpan
 from controller.state.changes import Reader
 from controller.state.types import OutboxItem
 from muster.quantity import parse_duration
 from muster.reasons import Held
-from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase, JobPhase
+from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase, JobPhase, WorkerPhase
 
 SLACK: Final = 120.0
 """Seconds past a deadline before it counts as missed: a takeover, a full lease for each node, a slow machine."""
+
+OUTBOX_SLACK: Final = 3600.0
+"""Seconds past its time before an outbox item counts as forgotten: a broker may be away for long."""
 
 OUTBOX_PAGE: Final = 1000
 WITH_ATTEMPT: Final = frozenset({JobPhase.STARTING, JobPhase.RUNNING})
@@ -35,6 +39,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     jobs: Mapping[str, JobRecord] = {}
     attempts: Mapping[str, AttemptRecord] = {}
     workers: Mapping[str, WorkerRecord] = {}
+    renewed: Mapping[str, float] = {}
+    """When each node last renewed its lease, UTC seconds."""
     devices: Mapping[tuple[str, int], str] = {}
     ports: Mapping[tuple[str, int], str] = {}
     ended_without_reason: tuple[AttemptRecord, ...] = ()
@@ -53,6 +59,7 @@ def observe(r: Reader) -> Observed:
         jobs={one.uid: one for one in records if isinstance(one, JobRecord)},
         attempts={one.uid: one for one in records if isinstance(one, AttemptRecord)},
         workers={one.uid: one for one in records if isinstance(one, WorkerRecord)},
+        renewed={lease.node: lease.renewed_at for lease in r.leases()},
         devices=r.devices_in_use(),
         ports=r.ports_held(),
         ended_without_reason=tuple(r.ended_without_reason()),
@@ -81,6 +88,42 @@ def workers_hold_what_they_were_given(seen: Observed, now: float) -> Iterable[st
         for what, key, held in given:
             if held.get(key) != worker.uid:
                 yield f"{_worker(worker)} was given {what} {key[0]}:{key[1]}, which {held.get(key, 'nobody')} holds"
+
+
+def who_succeeded_is_charged_for_nothing(seen: Observed, now: float) -> Iterable[str]:
+    """A worker that ended well has given up its place, and counts towards the minimum of its gang."""
+    given_up = Counter(one.attempt_uid for one in seen.workers.values() if one.released)
+    for attempt in seen.attempts.values():
+        if attempt.succeeded != given_up[attempt.uid]:
+            told = f"counts {attempt.succeeded} workers that succeeded"
+            yield f"attempt {attempt.uid} of {_job_of(attempt)} {told}, but {given_up[attempt.uid]} gave up their place"
+    for one in seen.workers.values():
+        live = seen.attempts.get(one.attempt_uid)
+        going_on = live is not None and live.phase is not AttemptPhase.STOPPING
+        if going_on and one.phase is WorkerPhase.EXITED and not one.released and not ended_badly(one):
+            yield f"{_worker(one)} has succeeded and keeps its place"
+
+
+def claims_are_waited_for(seen: Observed, now: float) -> Iterable[str]:
+    """Whoever claims room is to have it, and somebody is still to make it."""
+    for job in seen.jobs.values():
+        if job.claim is None or job.phase in JOB_TERMINAL:
+            continue
+        if job.phase is JobPhase.SUSPENDED:
+            yield f"job {_job(job)} is Suspended and claims room on {', '.join(job.claim.nodes)}"
+        left = [uid for uid in job.claim.vacating if uid in seen.workers and not seen.workers[uid].released]
+        if not left and now > (job.claim.deadline or job.claim.made_at) + SLACK:
+            yield f"job {_job(job)} claims room on {', '.join(job.claim.nodes)}, which nobody is left to vacate"
+
+
+def the_silent_are_lost_after_their_fence(seen: Observed, now: float) -> Iterable[str]:
+    """Twice the slack: each new leader grants every node one more lease."""
+    for worker in seen.workers.values():
+        renewed = seen.renewed.get(worker.node)
+        if worker.phase in WORKER_TERMINAL or worker.fence is None or renewed is None:
+            continue
+        if now > renewed + worker.fence + 2 * SLACK:
+            yield f"{_worker(worker)} is {worker.phase}, but its node has been silent for {now - renewed:.0f} s"
 
 
 def one_live_attempt_per_scope(seen: Observed, now: float) -> Iterable[str]:
@@ -177,8 +220,10 @@ def no_record_is_ahead_of_the_log(seen: Observed, now: float) -> Iterable[str]:
 
 
 def the_outbox_is_in_order(seen: Observed, now: float) -> Iterable[str]:
-    """Dead letters wait for an operator and break nothing, but each says why it died."""
+    """Dead letters wait for an operator and break nothing, but each says why it died. What is due is being tried."""
     for item in seen.due:
+        if now > item.next_at + OUTBOX_SLACK:
+            yield f"outbox item {item.id} ({item.kind}) has been due for {now - item.next_at:.0f} s: is there a worker?"
         if item.done_at is not None:
             yield f"outbox item {item.id} is due and done"
     for item in seen.dead:
@@ -192,6 +237,9 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     devices_belong_to_live_attempts,
     ports_belong_to_live_attempts,
     workers_hold_what_they_were_given,
+    who_succeeded_is_charged_for_nothing,
+    claims_are_waited_for,
+    the_silent_are_lost_after_their_fence,
     one_live_attempt_per_scope,
     live_attempts_are_their_jobs,
     jobs_that_run_have_an_attempt,

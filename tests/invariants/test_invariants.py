@@ -1,13 +1,18 @@
 """Each promise holds through a job's life, and is seen to be broken when a row is bent by hand."""
 
+import re
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import text
 
 from controller.invariants import INVARIANTS, SLACK, Observed, broken, observe
+from controller.records import Claim
 from controller.state.audit import LogSpan
 from controller.state.types import OutboxItem
-from muster.states import AttemptPhase, JobPhase, WorkerPhase
+from muster.protocol import RankExit
+from muster.states import AttemptPhase, JobPhase, NodePhase, RepairPhase, WorkerPhase
 from tests.loop.world import World
 from tests.makers import NOW, make_attempt, make_job, make_worker
 
@@ -168,3 +173,77 @@ def test_the_audit_reads_the_same_on_both_databases(store):
         state = observe(r)
     assert (state.log.entries, state.log.oldest, state.log.newest) == (2, 1, 2)
     assert broken(state, NOW) == []
+
+
+def test_a_worker_that_succeeded_must_have_given_up_its_place():
+    well = replace(WORKER, phase=WorkerPhase.EXITED, exits=(RankExit(process=0, code=0),))
+    assert names(broken(seen(workers=(well,)), NOW)) == {"who_succeeded_is_charged_for_nothing"}
+    released = seen(workers=(replace(well, released=True),))
+    assert names(broken(released, NOW)) == {"who_succeeded_is_charged_for_nothing", "devices_belong_to_live_attempts"}
+    counted = replace(released, devices={}, attempts={ATTEMPT.uid: replace(ATTEMPT, succeeded=1)})
+    assert broken(counted, NOW) == []
+
+
+def test_a_claim_that_nobody_will_make_true_is_found():
+    job = replace(
+        JOB, phase=JobPhase.QUEUED, attempt_uid=None, claim=Claim(nodes=("n0",), vacating=("gone",), made_at=NOW)
+    )
+    state = Observed(revision=9, jobs={job.uid: job})
+    assert broken(state, NOW + SLACK) == []
+    assert names(broken(state, NOW + SLACK + 1)) == {"claims_are_waited_for"}
+    waiting = replace(job, phase=JobPhase.SUSPENDED)
+    assert names(broken(replace(state, jobs={job.uid: waiting}), NOW)) == {"claims_are_waited_for"}
+
+
+def test_a_worker_whose_node_has_been_silent_past_its_fence_is_found():
+    silent = replace(seen(), renewed={WORKER.node: NOW})
+    assert broken(silent, NOW + 10.0 + 2 * SLACK) == []
+    assert names(broken(silent, NOW + 10.1 + 2 * SLACK)) == {"the_silent_are_lost_after_their_fence"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "phase", "found"),
+    [
+        ({"cancel": True}, JobPhase.QUEUED, True),
+        ({"cancel": True}, JobPhase.CANCELLED, False),
+        ({"suspend": True}, JobPhase.RECOVERING, True),
+        ({"suspend": True}, JobPhase.SUSPENDED, False),
+        ({"restart_requested": True}, JobPhase.QUEUED, True),
+        ({"reason": "ByUser"}, JobPhase.SUSPENDED, True),
+        ({"reason": "DiskFull"}, JobPhase.SUSPENDED, False),
+        ({}, JobPhase.QUEUED, False),
+    ],
+)
+def test_a_wish_that_nobody_has_heard_is_found(wish, phase, found):
+    job = replace(JOB, phase=phase, attempt_uid=None, wished_at=NOW, **wish)
+    state = Observed(revision=9, jobs={job.uid: job})
+    assert broken(state, NOW + SLACK) == []
+    assert names(broken(state, NOW + SLACK + 1)) == ({"no_wish_waits_for_ever"} if found else set())
+
+
+def test_a_wish_is_heard_when_the_attempt_is_being_stopped():
+    job = replace(JOB, cancel=True, wished_at=NOW)
+    assert names(broken(seen(job), NOW + SLACK + 1)) == {"no_wish_waits_for_ever"}
+    stopping = replace(ATTEMPT, phase=AttemptPhase.STOPPING, stopping_at=NOW)
+    assert broken(seen(job, attempts=(stopping,)), NOW + SLACK + 1) == []
+
+
+def test_time_stands_still_while_everything_is_on_hold():
+    job = replace(JOB, cancel=True, wished_at=NOW)
+    assert broken(replace(seen(job), held_since=NOW), NOW + 10 * SLACK) == []
+
+
+def test_every_phase_has_an_owner_and_a_deadline():
+    """docs/architecture.md says so in a table."""
+    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    rows = [
+        line.split("|")[1:-1] for line in text.split("\n") if re.match(r"\| (Job|Attempt|Worker|Node|Repair) ", line)
+    ]
+    told = {
+        (kind.strip(), phase.strip())
+        for kind, phases, owner, until in rows
+        for phase in phases.split(",")
+        if owner.strip() and until.strip()
+    }
+    kinds = {"Job": JobPhase, "Attempt": AttemptPhase, "Worker": WorkerPhase, "Node": NodePhase, "Repair": RepairPhase}
+    assert told == {(kind, str(phase)) for kind, phases in kinds.items() for phase in phases}
