@@ -1,7 +1,7 @@
 """Lines of the kernel, each once, each with its time: /dev/kmsg, else the journal, else dmesg, or a file in their place.
 
-A cursor says how far has been read. It belongs to one boot: with the cursor of an earlier boot everything since the
-boot is read, without any cursor only what comes from now on.
+A cursor says how far has been read. It belongs to one boot: after a boot (of a node whose agent knew the one before)
+everything since is read, without any cursor only what comes from now on.
 """
 
 import os
@@ -47,6 +47,10 @@ class Source(Protocol):
     name: str
     descriptor: int | None
 
+    @property
+    def cursor(self) -> str | None:
+        """Behind what was read, or was there before; None: not known yet."""
+
     def lines(self) -> Iterator[Line]:
         """What is there now, without waiting."""
 
@@ -64,12 +68,12 @@ class Kmsg:
         """Raises OSError when it may not be read."""
         self.descriptor: int | None = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._times = times
-        self._after = int(cursor) if cursor and cursor.isdigit() and not fresh_boot else -1
-        if cursor is None:
-            os.lseek(self.descriptor, 0, os.SEEK_END)
-        else:
-            with suppress(OSError):
-                os.lseek(self.descriptor, 0, os.SEEK_SET)
+        self.cursor: str | None = None if fresh_boot else cursor
+        with suppress(OSError):
+            os.lseek(self.descriptor, 0, os.SEEK_SET)
+        if cursor is None and not fresh_boot:
+            for _ in self.lines():  # what was there before anybody looked only says where the end is
+                pass
 
     def lines(self) -> Iterator[Line]:
         while self.descriptor is not None:
@@ -84,8 +88,8 @@ class Kmsg:
             if not record:
                 return
             line = parse(record.split(b"\n", 1)[0].decode(errors="replace"), self._times())
-            if line is not None and int(line.cursor) > self._after:
-                self._after = int(line.cursor)
+            if line is not None and int(line.cursor) > int(self.cursor or -1):
+                self.cursor = line.cursor
                 yield line
 
     def close(self) -> None:
@@ -111,8 +115,11 @@ class File:
 
     def __init__(self, path: Path, cursor: str | None, *, times: Callable[[], Times] = system_times) -> None:
         self.name, self._path, self._times = str(path), path, times
-        size = self._size()
-        self._offset = size if cursor is None else int(cursor) if cursor.isdigit() else 0
+        self._offset = int(cursor) if cursor and cursor.isdigit() else self._size()
+
+    @property
+    def cursor(self) -> str:
+        return str(self._offset)
 
     def _size(self) -> int:
         try:
@@ -167,13 +174,12 @@ class Follower:
         self._journal = command[0].endswith("journalctl")
         self._after = -1.0
         if self._journal:
-            where = (
-                (f"--after-cursor={cursor}",) if cursor and not fresh_boot else ("-n", "all") if cursor else ("-n", "0")
-            )
-            command = (*command, "-k", "-f", "-o", "json", *where)
+            after = (f"--after-cursor={cursor}",) if cursor else ("-n", "0")
+            command = (*command, "-k", "-f", "-o", "json", *(("-n", "all") if fresh_boot else after))
         else:
-            since = times().since_boot
-            self._after = float(cursor) if cursor and not fresh_boot else -1.0 if cursor else since
+            if not fresh_boot:
+                self._after = float(cursor) if cursor else times().since_boot
+                self.cursor = str(self._after)
             command = (*command, "--follow", "--raw")
         read, write = os.pipe()
         os.set_blocking(read, False)
@@ -199,6 +205,7 @@ class Follower:
             for raw in lines:
                 line = self._entry(raw) if self._journal else self._raw(raw.decode(errors="replace"))
                 if line is not None:
+                    self.cursor = line.cursor
                     yield line
 
     def _entry(self, raw: bytes) -> Line | None:
@@ -249,8 +256,6 @@ def open_source(wanted: str, cursor: str | None, *, fresh_boot: bool, start: Sta
 
 
 def _of(cursor: str | None, way: str) -> str | None:
-    """A cursor of another way says only that there was one: nothing old is read again."""
-    if cursor is None or cursor == "":
-        return cursor
+    """A cursor of another way is none: nothing old is read again."""
     fits = {"kmsg": r"\d+", "journal": r"s=.*", "dmesg": r"\d+\.\d+"}[way]
-    return cursor if re.fullmatch(fits, cursor) else None
+    return cursor if cursor and re.fullmatch(fits, cursor) else None

@@ -6,7 +6,6 @@ workers that have the device. Nothing here blocks the agent: checks run in a pro
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -20,6 +19,7 @@ from agents.health import judging, kernel_watch
 from agents.health.book import Book
 from agents.health.check import Answer, Outcome, Request, Scene, wrong
 from agents.health.checks.registry import BY_NAME, CHECKS
+from agents.health.ear import LOOK, Deaf, listen
 from agents.health.kernel_log import KernelLog
 from agents.health.prober import Prober, command
 from agents.health.state import Remembered, load, save
@@ -34,8 +34,6 @@ from muster.protocol import Inventory, NodeTask, TaskResult
 
 log = logging.getLogger("muster.agent")
 
-LOOK: Final = 0.25
-"""Seconds between looks at a file in place of the kernel's log, and at what is broken of virtual devices."""
 KEEP: Final = 15.0
 """Seconds after which a cursor that has moved is kept, though nothing followed from it."""
 SKEW: Final = 1.25
@@ -92,7 +90,6 @@ class Monitor:
         self._skewed = False
         self._look_now = asyncio.Event()
         self._cursor_moved = False
-        self._source_troubles: tuple[str, ...] = ()
         self.tasks = Tasks(self, clock=clock, results=self._kept.results)
         if self._virtual:
             self._kept.known = inventory.known_of(have)
@@ -170,39 +167,13 @@ class Monitor:
         wanted = self._config.kernel_log
         if wanted == "auto" and self._virtual:
             wanted = str(self._config.directory / faults.KERNEL_LOG)
-        source, troubles = kernel_watch.open_source(
-            wanted, self._kept.cursor, fresh_boot=self._fresh_boot, start=self._start_follower
-        )
-        self._source_troubles = tuple(troubles)
-        if source is None:
-            if troubles:
-                message = f"the kernel's log cannot be read: {'; '.join(troubles)}"
-                self._book.found(
-                    "kernel-log", [wrong("CheckFailed", "KernelLogUnreadable", message)], self._clock.now()
-                )
-                self._tell()
-            await asyncio.Event().wait()
-            return
-        if self._kept.cursor is None:
-            self._kept.cursor = ""  # from now on there is one: what comes while the agent is away is read later
-            self._cursor_moved = True
-        loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        descriptor = source.descriptor
-        if descriptor is not None:
-            loop.add_reader(descriptor, ready.set)
         try:
-            while True:
-                ready.clear()
-                self._take(source)
-                if descriptor is not None and source.descriptor is None:
-                    raise OSError(f"{source.name} has ended")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(KEEP if descriptor is not None else LOOK):
-                        await ready.wait()
-        finally:
-            if descriptor is not None:
-                loop.remove_reader(descriptor)
-            source.close()
+            await listen(wanted, self._kept.cursor, self._take, fresh_boot=self._fresh_boot, children=self._children)
+        except Deaf as error:
+            found = [wrong("CheckFailed", "KernelLogUnreadable", f"the kernel's log cannot be read: {error}")]
+            self._book.found("kernel-log", found, self._clock.now())
+            self._tell()
+            await asyncio.Event().wait()
 
     def _bear_witness(self, event: FoundEvent, at: float, condition: Condition | None) -> None:
         device = judging.device_of(event, self._kept.known)
@@ -210,16 +181,6 @@ class Monitor:
         if condition is not None:
             data["remedy"] = condition.remedy
         self._witness(Evidence(source=Source.KERNEL, at=at, device=device, text=event.text[:1000], data=data))
-
-    def _start_follower(self, command: tuple[str, ...], write: int) -> Callable[[], None]:
-        pid, exited = self._children.spawn(command, stdout=write)
-
-        def end() -> None:
-            if not exited.done():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, 9)
-
-        return end
 
     def _take(self, source: kernel_watch.Source) -> None:
         """Every line once: what follows from it and how far was read are kept in one step."""
@@ -231,6 +192,8 @@ class Monitor:
                 news |= condition is not None
                 self._bear_witness(event, line.at, condition)
             self._kept.cursor, self._cursor_moved = line.cursor, True
+        if self._kept.cursor is None and source.cursor is not None:
+            self._kept.cursor, news = source.cursor, True  # what comes while the agent is away is read later
         if news:
             self._save()
             self._tell()

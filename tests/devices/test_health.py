@@ -56,6 +56,7 @@ def test_a_file_in_place_of_the_kernels_log_is_read_once_from_where_it_was(tmp_p
     path = tmp_path / "kmsg"
     path.write_text("3,1,1000000,-;old\n")
     first = kernel_watch.File(path, None, times=lambda: Times(NOW, 10.0))
+    assert first.cursor == str(path.stat().st_size), "known before anything came"
     assert list(first.lines()) == [], "what was there before anybody looked raises nothing"
     with path.open("a") as file:
         file.write("3,2,9000000,-;new\nhalf")
@@ -90,16 +91,27 @@ def test_a_follower_of_dmesg_skips_what_was_read_in_this_boot() -> None:
     assert len(ends) == 3
 
 
-def test_the_real_kernels_log_can_be_read_where_it_may_be() -> None:
-    try:
-        source = kernel_watch.Kmsg("0", fresh_boot=False)
-    except OSError as error:
-        pytest.skip(f"{error}")
-    try:
-        lines = [line for line, _ in zip(source.lines(), range(50), strict=False)]
-    finally:
-        source.close()
-    assert [int(line.cursor) for line in lines] == sorted({int(line.cursor) for line in lines})
+def test_the_real_kernels_log_gives_each_line_once_and_no_old_one() -> None:
+    def read(cursor: str | None, fresh: bool = False) -> tuple[list[int], str | None]:
+        try:
+            source = kernel_watch.Kmsg(cursor, fresh_boot=fresh)
+        except OSError as error:
+            pytest.skip(f"{error}")
+        try:
+            return [int(line.cursor) for line in source.lines()], source.cursor
+        finally:
+            source.close()
+
+    every, _ = read(None, fresh=True)
+    assert every == sorted(set(every))
+    if not every:
+        pytest.skip("the kernel has said nothing")
+    new, cursor = read(None)
+    assert new == [] or min(new) > every[-1], "what was there before anybody looked raises nothing"
+    assert cursor is not None
+    assert int(cursor) >= every[-1], "also when the agent ends before anything comes"
+    later, _ = read(cursor)
+    assert all(number > int(cursor) for number in later)
 
 
 # -- checks ---------------------------------------------------------------------------------------------
@@ -505,3 +517,13 @@ def test_the_journals_entries_have_their_own_time_and_cursor() -> None:
     source = kernel_watch.Follower("s=1;i=2", fresh_boot=False, command=("/bin/journalctl",), start=start)
     assert list(source.lines()) == [Line(NOW + 0.5, "NVRM: Xid", "s=1;i=3"), Line(0.000001, "hi", "s=1;i=4")]
     source.close()
+
+
+async def test_an_agent_that_ends_before_any_line_came_reads_no_old_one_later(node: Node) -> None:
+    log = node.config.directory / faults.KERNEL_LOG
+    faults.say(node.config.directory, f"NVRM: Xid (PCI:{faults.virtual_bus(1)[:-2]}): 48, old")
+    node.monitor._take(node.source())
+    after = Node(node.config.directory)
+    after.monitor._take(after.source())
+    assert after.monitor.conditions() == ()
+    assert log.stat().st_size == int(after.monitor._kept.cursor or 0)
