@@ -59,6 +59,7 @@ class Recorder:
             decided.migrations,
             decided.growths,
             decided.turnovers,
+            decided.stops,
             decided.released,
         )
         reasons = [(wait.job_uid, wait.code) for wait in decided.waits]

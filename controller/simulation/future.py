@@ -1,7 +1,7 @@
 """What becomes of a cluster when the planner is run forward: gangs start where it says, and end when `span` says.
 
 The records and the index are those of production; only time and the ends of gangs are made up. What is told to go is
-gone at once, and whoever was evicted goes on later with what it had left.
+gone at once, whoever was evicted goes on later with what it had left, and a gang in another size ends when it would have.
 """
 
 import heapq
@@ -120,6 +120,13 @@ class Future:
             records += self._start(group.start, started)
         for eviction in decided.evictions:
             records += self._evict(eviction)
+        for turnover in decided.turnovers:
+            for victim in turnover.stops:
+                records += self._requeue(victim.attempt_uid)
+            records += [record for move in turnover.moves for record in self._migrate(move)]
+            records += [record for claim in turnover.claims for record in self._evict(claim)]
+        for stop in decided.stops:
+            records += self._requeue(stop.attempt_uid)
         for move in decided.migrations:
             records += self._migrate(move)
         for growth in decided.growths:
@@ -127,7 +134,7 @@ class Future:
         freed = [uid for uid in decided.released if uid in self.index.jobs]
         records += [replace(self.index.jobs[uid], claim=None) for uid in freed]
         self.put(*records)
-        return bool(decided.evictions or decided.migrations or freed)
+        return bool(decided.evictions or decided.turnovers or decided.stops or decided.migrations or freed)
 
     def _start(self, start: Start, started: list[Started]) -> Iterable[Record]:
         job = self.index.jobs[start.job_uid]
