@@ -29,9 +29,10 @@ from controller.acts.repair_policy import RepairPolicy
 from controller.acts.start import PortMemory, commit_starts, write_new_ports
 from controller.acts.waits import Reasons, moves_the_plan, settle_idle
 from controller.arrays import is_array
+from controller.dates import Dates
 from controller.executors.base import Executor, Intent
 from controller.leases import LeaseWatch
-from controller.lifecycle import Next, advance, deadline
+from controller.lifecycle import Next, advance
 from controller.picture import Picture
 from controller.records import Change, JobRecord
 from controller.scheduling.index import ClusterIndex, apply, build
@@ -87,6 +88,7 @@ class Loop:
             self._revision, records = r.snapshot()
             leases, repairs = r.leases(), r.repairs(live_only=True)
         self._picture = Picture([*records, *repairs])
+        self._dates = Dates(self._picture)
         self._chronicle = Chronicle(self._picture.attempts.values(), export)
         self._index: ClusterIndex = build(records, revision=self._revision)
         self._watch = LeaseWatch(lease)
@@ -175,7 +177,7 @@ class Loop:
 
     def _advance_jobs(self) -> None:
         now = self._clock.now()
-        self._picture.touched |= self._due(now)
+        self._picture.touched |= self._dates.due(now) | self._picture.recovering
         arrays, again = set[str](), set[str]()
         while self._picture.touched:
             uid = self._picture.touched.pop()
@@ -187,6 +189,7 @@ class Loop:
                 continue
             if is_array(job):
                 arrays.add(uid)
+            self._dates.note(job, self._picture.attempts_of(uid))
             with bound_contextvars(job=f"{job.namespace}/{job.name}"):
                 if self._advance_job(job, now):
                     self._wrote()
@@ -325,16 +328,6 @@ class Loop:
             job = self._picture.jobs.get(attempt.job_uid)
             if job is not None:
                 yield Intent(job=job, attempt=attempt, workers=tuple(self._picture.workers_of(attempt.uid)))
-
-    def _due(self, now: float) -> set[str]:
-        """Jobs whose deadline has come."""
-        due = set()
-        for attempt in self._picture.attempts.values():
-            job = self._picture.jobs.get(attempt.job_uid)
-            if job is not None and (at := deadline(job, attempt)) is not None and now >= at:
-                due.add(job.uid)
-        due.update(job.uid for job in self._picture.jobs.values() if job.phase is JobPhase.RECOVERING)
-        return due
 
 
 def _by_beneficiary(decided: Plan) -> Iterable[list[Migration]]:

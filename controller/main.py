@@ -1,5 +1,6 @@
 """`python -m controller.main`: campaigns, leads while it may, stands by otherwise. SIGTERM ends it cleanly."""
 
+import gc
 import os
 import secrets
 import signal
@@ -113,6 +114,9 @@ class Controller:
                 export=self._export,
                 alive=alive,
             )
+            gc.unfreeze()  # what an earlier term left
+            gc.collect()
+            gc.freeze()  # the cluster's records: looking through millions of them again and again would hold up cycles
             while not self.stop.is_set():
                 alive()
                 loop.cycle()

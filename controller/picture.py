@@ -7,7 +7,7 @@ changes, in revision order.
 from collections.abc import Iterable
 
 from controller.records import AttemptRecord, Change, JobRecord, NodeRecord, Record, RepairRecord, WorkerRecord
-from muster.states import JOB_TERMINAL, REPAIR_TERMINAL, WORKER_TERMINAL, AttemptPhase
+from muster.states import JOB_TERMINAL, REPAIR_TERMINAL, WORKER_TERMINAL, AttemptPhase, JobPhase
 
 
 class Picture:
@@ -21,6 +21,7 @@ class Picture:
         self.nodes: dict[str, NodeRecord] = {}
         self.repairs: dict[str, RepairRecord] = {}
         self.touched: set[str] = set()
+        self.recovering: set[str] = set()
         self._followers: dict[tuple[str, str], set[str]] = {}  # by what they come after
         for record in records:
             self._put(record)
@@ -60,6 +61,9 @@ class Picture:
                 pass
 
     def _put_job(self, job: JobRecord) -> None:
+        self.recovering.discard(job.uid)
+        if job.phase is JobPhase.RECOVERING:
+            self.recovering.add(job.uid)
         if job.phase in JOB_TERMINAL:
             self.jobs.pop(job.uid, None)
         else:
@@ -99,6 +103,7 @@ class Picture:
         match change.kind:
             case "Job":
                 self.jobs.pop(change.uid, None)
+                self.recovering.discard(change.uid)
             case "Attempt":
                 self._drop_attempt(change.uid)
             case "Node":
