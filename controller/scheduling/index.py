@@ -198,8 +198,15 @@ def build(records: Iterable[Record], *, revision: int = 0, levels: tuple[str, ..
 def empty_room(index: ClusterIndex) -> Room:
     """What would be free if nothing ran. Nobody takes anything out of it."""
 
+    def devices_of(node: str) -> list[Device]:
+        return free_devices(index.nodes[node], {})
+
     def find() -> Room:
-        return Room(index.fabric, index.total, lambda node: free_devices(index.nodes[node], {}), index.carded)
+        known: Room | None = index.stock.last("empty")
+        twin = known.twin() if known is not None else None
+        if twin is not None and twin.renew(index.fabric, index.total, devices_of, index.carded, index.stamps):
+            return twin
+        return Room(index.fabric, index.total, devices_of, index.carded, index.stamps)
 
     return index.stock.fact("empty", (index.fabric, index.total, index.nodes), find)
 

@@ -113,6 +113,14 @@ class Room:
             self._seen = {key: seen - limit for key, seen in self._seen.items()}
             self._renewed -= limit
 
+    def twin(self) -> "Room":
+        """A copy that has its tables already, and nothing in common with this one."""
+        other = self.copy()
+        other._parent, other._stamps, other._renewed = None, self._stamps, self._renewed
+        for key, table in list(self._tables.items()):
+            other._tables[key], other._seen[key] = table.copy(), self._seen[key]
+        return other
+
     def keep(self, mask: Bools) -> Bools:
         """A mask that will be asked for again: its tables are kept as those of all nodes are."""
         self._masks[id(mask)] = mask

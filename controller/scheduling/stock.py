@@ -73,6 +73,11 @@ class Stock:
         self._facts[name] = (of, found)
         return found
 
+    def last(self, name: Hashable) -> Any:
+        """What was found by this name before, from whatever objects; None without it."""
+        known = self._facts.get(name)
+        return known[1] if known is not None else None
+
     def _interned(self, wish: GangRequest) -> Kind:
         found = self._kinds.get(wish)
         if found is None:
