@@ -165,7 +165,7 @@ def ended(records: list[Record]) -> Iterator[Record]:
             case AttemptRecord():
                 yield replace(record, phase=AttemptPhase.ENDED)
             case WorkerRecord():
-                yield replace(record, phase=WorkerPhase.EXITED)
+                yield replace(record, phase=WorkerPhase.EXITED, released=True)
 
 
 def changes(index: ClusterIndex, records: list[Record]) -> list[Change]:
