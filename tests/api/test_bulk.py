@@ -1,5 +1,6 @@
 """Many jobs at once: in one list, and from many requests into one transaction."""
 
+import itertools
 import threading
 from concurrent.futures import Future
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from api.app import create_app, prepare
 from api.bulk import MOST
 from api.intake import WORKERS
 from api.requests import Once
 from api.services import Services
+from api.settings import Settings
 from api.submission import manifest as job_of
 from controller.state import BadValue, StoreUnavailable, Taken, Writer
 from muster.problems import Problem
@@ -190,3 +193,39 @@ def test_the_client_sends_however_many_in_lists_that_the_server_takes(client: An
         ("j2", 201),
         ("j0", 409),
     ]
+
+
+def test_of_two_processes_at_once_each_name_and_each_directory_goes_to_one(
+    postgres_url: str, tmp_path: Any, clock: Any
+) -> None:
+    """Two APIs on one PostgreSQL, and requests of both in whatever transactions they come to lie."""
+    sides = []
+    for number in range(2):
+        files = {f"{name}_file": tmp_path / name for name in ("admin_token", "agent_token", "secret")}
+        settings = Settings(database_url=postgres_url, log_store=tmp_path / "logs", **files)
+        numbers = itertools.count()
+        app = create_app(settings, clock=clock, new_id=lambda n=number, i=numbers: f"{n}-{next(i)}")  # type: ignore[misc]
+        prepare(app.state.services)
+        sides.append(app.state.services)
+    asked = [
+        [side.intake.add([job_of(one, "default")], "ann") for side in sides]
+        for n in range(40)
+        for one in [manifest(f"j{n}", checkpoint={"directory": f"/ckpt/{n // 2}"})]
+    ]
+    made = 0
+    for pair in asked:
+        results = [one for answer in pair for one in answer.result(60)]
+        jobs = [one for one in results if not isinstance(one, Problem)]
+        assert len(jobs) <= 1
+        assert {one.code for one in results if isinstance(one, Problem)} <= {
+            "ALREADY_EXISTS",
+            "CHECKPOINT_DIRECTORY_SHARED",
+        }
+        made += len(jobs)
+    with sides[0].store.read() as r:
+        assert len(r.jobs()) == made == 20
+        changes = r.changes(0)
+        assert [one.revision for one in changes] == list(range(1, r.revision() + 1))
+    for side in sides:
+        side.intake.close()
+        side.store.close()
