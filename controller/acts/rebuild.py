@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.acts.log import job_event
+from controller.lifecycle import ended_badly
 from controller.records import AttemptRecord, JobRecord, ResumePoint, WorkerRecord
 from controller.state.types import StrayRecord
 from controller.state.writing import Writer
@@ -98,9 +99,13 @@ def restore(w: Writer, stray: Stray, *, incomplete: bool, now: float) -> str:
 def _put(
     w: Writer, job: JobRecord, told: Assignment, origin: Origin, stray: Stray, phase: AttemptPhase, now: float
 ) -> None:
-    w.insert_attempt(_attempt(job, told, origin, stray, phase, now))
     found = [_worker(w, one, one.assignment) for one in stray.workers if one.assignment is not None]
+    well = [one.uid for one in found if one.phase is WorkerPhase.EXITED and not ended_badly(one)]
+    done = [] if phase is AttemptPhase.STOPPING else well
+    w.insert_attempt(replace(_attempt(job, told, origin, stray, phase, now), succeeded=len(done)))
     w.insert_workers(found + _lost(found, origin, now))
+    for uid in done:
+        w.release_worker(uid)
     running = phase is AttemptPhase.RUNNING
     fields: dict[str, Any] = {"attempt_uid": stray.uid, "epoch": told.epoch, "reason": "", "message": ""}
     if job.phase is JobPhase.SUSPENDED:  # it was resumed after the backup was made, or nothing would run

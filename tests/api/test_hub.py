@@ -70,3 +70,19 @@ def test_a_stream_that_was_replaced_does_not_take_the_newer_one_with_it() -> Non
     assert hub.nodes() == {"n0"}
     hub.leave(newer)
     assert hub.nodes() == frozenset()
+
+
+def test_what_an_agent_was_told_and_has_not_got_is_said_again() -> None:
+    outbox = Outbox("n0", "boot")
+    outbox.want(desired(3, "w"))
+
+    async def told() -> list[object]:
+        frames = await sent(outbox)
+        for at in (10.0, 11.0, 13.1):
+            outbox.observed(2, at)
+        frames += await sent(outbox)
+        for at in (20.0, 30.0):
+            outbox.observed(3, at)
+        return frames + await sent(outbox)
+
+    assert asyncio.run(told()) == [desired(3, "w")] * 2
