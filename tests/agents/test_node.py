@@ -165,3 +165,40 @@ def test_an_expression_that_never_ends_is_told_and_costs_nothing_else(api: FakeA
     run(api, make_assignment("w1", text, template={"progress_regex": r"(?P<step>(a+)+)$"}))
     until(lambda: [e for e in api.evidence() if e.data.get("code") == "PROGRESS_REGEX"])
     assert api.worker().phase == "Running"  # type: ignore[union-attr]
+
+
+def test_what_was_overtaken_by_something_newer_is_out_of_date_until_the_database_is_another_one(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        node.welcomed("first")
+        node.apply(wanted(make_assignment("w1"), make_assignment("w2", attempt="a2", job_uid="j2"), generation=8))
+        node.apply(wanted(make_assignment("w1"), generation=7))
+        assert {each.assignment.worker_uid for each in node.stock().workers} == {"w1", "w2"}
+        assert (node.generation, node.hello().cluster) == (8, "first")
+        node.welcomed("second")
+        node.apply(wanted(make_assignment("w3", attempt="a3", job_uid="j3", epoch=5), generation=2))
+        assert (node.generation, node.hello().cluster) == (2, "second")
+        assert node.stock().epochs == {"j1/gang": 1, "j2/gang": 1, "j3/gang": 5}
+
+    on_node(tmp_path, scenario)
+    assert json.loads((tmp_path / "state.json").read_text())["cluster"] == "second"
+
+
+def test_the_end_of_a_worker_that_was_forgotten_is_told_again_out_of_its_diary(tmp_path: Path) -> None:
+    events = [
+        {"event": "shim", "t": 1, "at": 1, "pid": 1, "boot_id": "boot", "revision": 1, "attempt": "a1", "epoch": 1},
+        {"event": "go", "t": 2, "at": 2},
+        {"event": "started", "t": 2, "at": 2, "process": 0, "rank": 0, "pid": 2, "start": 3},
+        {"event": "exit", "t": 3, "at": 3, "process": 0, "rank": 0, "code": 0},
+        {"event": "dead", "t": 3, "at": 3},
+    ]
+    (tmp_path / "diaries").mkdir()
+    (tmp_path / "diaries" / "w1.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+
+    async def scenario(node: Node) -> None:
+        node.apply(wanted(make_assignment("w1", desired="run")))
+        await told(node, "w1", "Exited")
+        (report,) = node.hello().workers
+        assert [(each.code, each.at) for each in report.exits] == [(0, 3)]
+        assert report.problem == ""
+
+    on_node(tmp_path, scenario)
