@@ -28,6 +28,7 @@ from controller.state.hints import Hints
 from controller.state.leader import Election
 from controller.state.store import Store, open_store
 from controller.state.types import LeaderLease
+from controller.tasks.sender import Sender
 from controller.telemetry.pulse import Pulse
 from controller.telemetry.tracing import exporter
 from muster.clock import SystemClock
@@ -155,13 +156,17 @@ class Controller:
     def _outbox(self, store: Store) -> Callable[[float], None]:
         """Celery is imported at the first row that is due: most terms of most leaders have none."""
 
-        def send_due(now: float) -> None:
-            if not self._settings.redis_url or not store.outbox_due(now, 1):
-                return
+        def dispatch_due(now: float) -> None:
             from controller.tasks.app import make_app
             from controller.tasks.dispatch import dispatch
 
-            dispatch(store, make_app(self._settings.redis_url), now)
+            dispatch(store, make_app(str(self._settings.redis_url)), now)
+
+        sender = Sender(dispatch_due)
+
+        def send_due(now: float) -> None:
+            if self._settings.redis_url and store.outbox_due(now, 1):
+                sender(now)
 
         return send_due
 
