@@ -4,21 +4,25 @@ Greedy in every order of the shapes first, since that is quick and mostly right;
 of a domain, or over the domains of equal groups, up to a bound. Whether the bound was hit is part of the answer.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import islice, permutations
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, islice, permutations
 
 import numpy as np
 from msgspec import Struct
 
-from controller.scheduling.fabric import Bools
+from controller.scheduling.fabric import Bools, Fabric
 from controller.scheduling.placement import eligible, pick, usable
 from controller.scheduling.room import Room, Shape
-from controller.scheduling.tables import masked
+from controller.scheduling.tables import Table, masked
 from controller.scheduling.types import GangRequest, Role, WorkerPlacement
 
 ORDERS = 24
 DOMAINS = 64
 STEPS = 200_000
+SETS = 256
+"""Of domains of one size that are looked at for a gang to lie in fewer."""
+TRIES = 16
+"""Of such sets that are tried."""
 
 Spread = dict[int, int]
 
@@ -46,14 +50,61 @@ def choose_roles(room: Room, request: GangRequest, mask: Bools | None = None) ->
             fit = fit & (table.slots[depth] >= role.workers)
         candidates = np.flatnonzero(fit)
         holes = np.sum([table.units[depth][candidates] for table in tables], axis=0)
-        for domain in candidates[np.argsort(holes, kind="stable")][:DOMAINS]:
+        ordered = candidates[np.argsort(holes, kind="stable")][:DOMAINS].tolist()
+        for domain in sorted(ordered, key=lambda domain: _leaves(fabric, request, tables, depth, domain)):
             inside = fabric.levels[depth].of == domain
-            answer = _inside(room, request, shapes, inside if mask is None else inside & mask)
+            inside = inside if mask is None else inside & mask
+            answer = _inside(room, request, shapes, inside)
             if answer.spreads is not None:
-                return Answer(answer.spreads, bounded)
+                return Answer(_narrowed(room, request, shapes, inside, depth, answer.spreads), bounded)
             bounded |= answer.bounded
         bounded |= len(candidates) > DOMAINS
     return Answer(None, bounded)
+
+
+def _leaves(fabric: Fabric, request: GangRequest, tables: Sequence[Table], depth: int, domain: int) -> int:
+    """Innermost domains that the roles need at least in this domain."""
+    inner = len(fabric.levels) - 2
+    if depth >= inner:
+        return 1
+    level = fabric.levels[inner]
+    mine = np.flatnonzero(fabric.levels[depth].of[level.starts] == domain)
+    least = 1
+    for table, role in zip(tables, request.roles, strict=True):
+        sums = np.cumsum(-np.sort(-table.slots[inner][mine]))
+        least = max(least, int(np.searchsorted(sums, role.workers)) + 1)
+    return least
+
+
+def _narrowed(
+    room: Room, request: GangRequest, shapes: tuple[Shape, ...], mask: Bools, depth: int, spreads: tuple[Spread, ...]
+) -> tuple[Spread, ...]:
+    """The same gang on fewer domains of each level below `depth`, the outermost first, as far as a few tries tell."""
+    fabric, tries = room.fabric, TRIES
+    for level in fabric.levels[depth + 1 : -1]:
+        used = len({int(level.of[position]) for spread in spreads for position in spread})
+        tables = [masked(fabric, usable(room, request, shape), mask) for shape in shapes]
+        rooms = np.array([level.sums(table.slots[-1]) for table in tables])
+        holes = np.sum([level.sums(table.units[-1]) for table in tables], axis=0)
+        wanted = np.array([role.workers for role in request.roles])
+        order = np.argsort(-holes, kind="stable")[: int((holes > 0).sum())]
+        best = np.cumsum(-np.sort(-rooms, axis=1), axis=1)
+        least = int(max(np.searchsorted(row, need) for row, need in zip(best, wanted, strict=True))) + 1
+        for count in range(least, used):
+            found = None
+            for chosen in islice(combinations(order.tolist(), count), SETS):
+                if tries and (rooms[:, chosen].sum(axis=1) >= wanted).all():
+                    tries -= 1
+                    inside = mask & np.isin(level.of, chosen)
+                    found = _greedily(room, request, shapes, inside)
+                    if found is not None:
+                        spreads, mask = found, inside
+                        break
+            if found is not None or not tries:
+                break
+        else:
+            mask = mask & np.isin(level.of, [level.of[position] for spread in spreads for position in spread])
+    return spreads
 
 
 def take_roles(room: Room, request: GangRequest, spreads: Iterable[Spread]) -> tuple[WorkerPlacement, ...]:
@@ -66,13 +117,21 @@ def take_roles(room: Room, request: GangRequest, spreads: Iterable[Spread]) -> t
 
 def _inside(room: Room, request: GangRequest, shapes: tuple[Shape, ...], mask: Bools) -> Answer:
     """All roles on these nodes."""
-    for order in islice(permutations(range(len(shapes))), ORDERS):
-        spreads = _one_by_one(room, request, shapes, mask, order)
-        if spreads is not None:
-            return Answer(spreads)
+    spreads = _greedily(room, request, shapes, mask)
+    if spreads is not None:
+        return Answer(spreads)
     if any(role.required_level for role in request.roles):
         return _groups(room, request, shapes, mask)
     return _exactly(room, request, shapes, mask)
+
+
+def _greedily(room: Room, request: GangRequest, shapes: tuple[Shape, ...], mask: Bools) -> tuple[Spread, ...] | None:
+    """Role after role, in the first order in which that goes."""
+    for order in islice(permutations(range(len(shapes))), ORDERS):
+        spreads = _one_by_one(room, request, shapes, mask, order)
+        if spreads is not None:
+            return spreads
+    return None
 
 
 def _one_by_one(
@@ -165,7 +224,7 @@ def _mixes(
     """Every count of each role that one node holds together."""
 
     def fits(mix: tuple[int, ...]) -> bool:
-        if sum(mix) > request.max_per_node:
+        if max(mix) > request.max_per_node:
             return False
         cpu = sum(shape.cpu_milli * count for shape, count in zip(shapes, mix, strict=True))
         memory = sum(shape.memory * count for shape, count in zip(shapes, mix, strict=True))

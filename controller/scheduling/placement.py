@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from controller.scheduling.devices import fewest
 from controller.scheduling.fabric import Bools, Fabric, Ints
 from controller.scheduling.room import Room, Shape
+from controller.scheduling.spread import spread
 from controller.scheduling.tables import NOTHING, Table, lessened, masked, without
 from controller.scheduling.types import GangRequest, Segment, WorkerPlacement
 
@@ -256,13 +257,29 @@ def _fill(
     order = np.lexsort((units, slots))
     order = order[slots[order] > 0]
     sizes = slots[order].tolist()
-    parts = (even(sizes, need) if how.balanced else None) or fewest(sizes, need)
+    parts = (even(sizes, need) if how.balanced else None) or _apart(
+        fabric, rooms, depth + 1, children, order, need, how
+    )
     inner = how if sum(part > 0 for part in parts) == 1 else replace(how, balanced=False)
     placed: dict[int, int] = {}
     for child, part in zip(order, parts, strict=True):
         if part:
             placed |= _fill(fabric, table, rooms, depth + 1, children.start + int(child), part, inner)
     return placed
+
+
+def _apart(
+    fabric: Fabric, rooms: tuple[Ints, ...], depth: int, children: slice, order: Ints, need: int, how: Manner
+) -> list[int]:
+    """Parts for the children in this order: the fewest, and where leaves lie below them the fewest of those."""
+    sizes = rooms[depth][children][order].tolist()
+    inner = len(fabric.levels) - 2
+    if how.depth or depth >= inner or sizes[-1] >= need:
+        return fewest(sizes, need)
+    below = fabric.levels[inner]
+    owner = fabric.levels[depth].of[below.starts]
+    leaves = [rooms[inner][owner == children.start + int(child)] for child in order]
+    return spread(sizes, leaves, need)
 
 
 def even(rooms: list[int], need: int) -> list[int] | None:

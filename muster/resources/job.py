@@ -111,7 +111,7 @@ class JobSpec(Model):
     throughput: dict[Annotated[int, Field(ge=1, le=MAX_WORKERS)], Annotated[float, Field(ge=0)]] | None = None
     """Its speed by the number of workers, in any unit, at the same global batch: for queues that share their devices in time."""
     max_per_node: int = Field(default=1, ge=1, le=1024)
-    """Workers of the gang that may share a node."""
+    """Workers of the gang (of each role, where there are roles) that may share a node."""
     ranks_per_worker: int | None = Field(default=None, ge=1, le=1024)
     """Framework processes inside a worker; by default one for each accelerator (at least one)."""
     accelerators: list[Accelerators] = Field(default_factory=list)
