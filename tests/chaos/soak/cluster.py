@@ -99,6 +99,8 @@ class Cluster:
                 made += [replace(part, name=f"api-{i}", env=env | {"MUSTER_API_PORT": str(port)}) for i, port in ports]
             elif part.name == "controller":
                 made += [replace(part, name=f"controller-{index}", env=env) for index in range(self._each)]
+            elif part.name == "worker" and self._each == 1:
+                continue  # a small cluster has no web hooks
             elif part.node:
                 link = self.network.links[part.node]
                 env |= {"MUSTER_SERVER": f"http://{link.host}:{link.port}"}
