@@ -87,7 +87,9 @@ def test_a_worker_that_ignores_the_signal_is_killed_after_its_grace(api: FakeApi
 def test_a_frozen_rank_is_killed_too(api: FakeApi, agent: AgentProcess) -> None:
     run(api, make_assignment("w1", "exec sleep 1000"))
     api.reaches("Running")
-    os.kill(agent.pids()[0], signal.SIGSTOP)
+    (pid,) = agent.pids()
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     api.change("w1", desired="stop", grace=0.1)
     assert api.reaches("Exited").exits[0].signal == signal.SIGKILL
 

@@ -53,7 +53,6 @@ def test_an_elastic_gang_makes_room_and_goes_on_from_what_it_saved(cluster, tmp_
     attempts = client.parts("wide", "attempts")
     assert [one["reason"] for one in attempts] == ["Resized", None]
     assert attempts[1]["resume"]["step"] == 100
-    said = cluster.muster("logs", "wide").stdout
-    assert "begin at 100 with 1" in said
+    until("it says where it begins", lambda: "begin at 100 with 1" in cluster.muster("logs", "wide").stdout)
     told = [event["reason"] for event in client.parts("wide", "events")]
     assert "Saved" in told
