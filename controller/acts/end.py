@@ -38,8 +38,12 @@ def write_end(
     if reason is None:
         _end_by_verdict(w, job, attempt, workers, now=now, new_id=new_id)
     else:
-        ran_from = min((worker.running_at for worker in workers if worker.running_at is not None), default=None)
-        _end_on_purpose(w, job, attempt, workers, reason, now, ran_from)
+        _end_on_purpose(w, job, attempt, workers, reason, now, _ran_from(workers))
+
+
+def _ran_from(workers: Sequence[WorkerRecord]) -> float | None:
+    """When the first of them ran, also where the gang was never seen running as a whole."""
+    return min((worker.running_at for worker in workers if worker.running_at is not None), default=None)
 
 
 def _end_on_purpose(
@@ -155,7 +159,7 @@ def _end_by_verdict(
     if follows.end is not End.SUCCEEDED:
         w.insert_incident(incident)
     attained = _learn(w, job, attempt, workers, follows.next, now)
-    _job_goes_on(w, job, attempt, verdict, follows, attained, now)
+    _job_goes_on(w, job, attempt, verdict, follows, attained, _ran_from(workers), now)
 
 
 def _job_goes_on(
@@ -165,6 +169,7 @@ def _job_goes_on(
     verdict: Verdict,
     follows: Outcome,
     attained: float,
+    ran_from: float | None,
     now: float,
 ) -> None:
     finished = now if follows.next in JOB_TERMINAL else None
@@ -184,6 +189,7 @@ def _job_goes_on(
         attained=attained,
         preferred=follows.preferred,
         excluded=follows.excluded,
+        started_at=job.started_at or ran_from,
         finished_at=finished,
         recovering_since=now if follows.next is JobPhase.RECOVERING else None,
     )

@@ -32,7 +32,7 @@ def record_observation(w: Writer, seen: Observation) -> bool:
         return bool(news)
     if seen.phase not in WORKER_MOVES[worker.phase]:
         return False
-    moved = w.move_worker(worker.uid, seen.phase, **news, **_times(seen))
+    moved = w.move_worker(worker.uid, seen.phase, **news, **_times(worker, seen))
     if moved.phase is WorkerPhase.EXITED and not ended_badly(moved):
         _release(w, moved)
     return True
@@ -58,12 +58,15 @@ def _news(worker: WorkerRecord, seen: Observation) -> dict[str, Any]:
     return news
 
 
-def _times(seen: Observation) -> dict[str, float]:
+def _times(worker: WorkerRecord, seen: Observation) -> dict[str, float]:
+    """A worker whose processes have ended ran, though it may have been too short to be seen: from when it was ready."""
     match seen.phase:
         case WorkerPhase.READY:
             return {"ready_at": seen.at}
         case WorkerPhase.RUNNING:
             return {"running_at": seen.at}
+        case WorkerPhase.EXITED if seen.exits and worker.running_at is None and worker.desired == "run":
+            return {"running_at": worker.ready_at or seen.at, "ended_at": seen.at}
         case WorkerPhase.EXITED | WorkerPhase.LOST:
             return {"ended_at": seen.at}
         case _:

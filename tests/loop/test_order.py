@@ -95,7 +95,7 @@ class TestArrays:
         array = submit(world, "sweep", array={"indices": "0-4%2"}, checkpoint={"directory": "/ckpt"})
         world.until(lambda: phases(world, array) == {"Running": 2})
         assert world.job(array).phase is JobPhase.RUNNING
-        assert world.job(array).message == "2 running, 3 to come (at most 2 at once)"
+        world.until(lambda: world.job(array).message == "2 running, 3 to come (at most 2 at once)")
         first = elements(world, array)[0]
         (worker,) = world.live_workers(first)
         env = worker.template.env

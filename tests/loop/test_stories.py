@@ -36,6 +36,18 @@ def test_no_rank_is_told_to_run_before_every_worker_is_ready(world):
     world.run(job)
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_gang_too_quick_to_be_seen_running_has_run_all_the_same(world, code):
+    job = world.submit(workers=2)
+    world.until(lambda: world.attempts(job) and {one.desired for one in world.live_workers(job)} == {"run"})
+    for worker in world.live_workers(job):
+        world.exit(worker, code=code)
+    world.until(lambda: world.attempts(job)[0].ended_at is not None)
+    seen = world.job(job)
+    assert seen.started_at is not None
+    assert seen.started_at <= world.attempts(job)[0].ended_at
+
+
 def test_a_killed_rank_restarts_the_gang_on_the_same_nodes_with_everything_fresh(world):
     job = world.submit(checkpoint={"directory": "/c"})
     workers = world.run(job)
