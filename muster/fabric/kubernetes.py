@@ -28,8 +28,10 @@ _LEVELS: Final = (  # families of labels, outermost first
         "network.topology.kubernetes.io/spine",
         "network.topology.kubernetes.io/block",
     ),
+    ("topology.kubernetes.io/zone", "kubernetes.azure.com/agentpool"),  # a scale set is one InfiniBand domain of Azure
 )
 _LAYER: Final = re.compile(r"topology\.k8s\.aws/network-node-layer-(\d+)$")
+_TIER: Final = re.compile(r"fabric\.topograph\.run/tier-(\d+)$")
 _OURS: Final = "muster.dev/"
 _RESOURCES: Final = {
     "nvidia.com/gpu": "nvidia",
@@ -83,14 +85,20 @@ def read_labels(text: str, into: Inspection) -> bool:
 
 
 def levels_of(labels: Labels) -> dict[str, str]:
-    """Level -> place, outermost first. On AWS layer 1 is the farthest and the depth differs by zone."""
+    """Level -> place, outermost first. On AWS layer 1 is the farthest and the depth differs by zone; tier 0 of Topograph
+    is the nearest."""
     ours = {name.removeprefix(_OURS): value for name, value in labels.items() if name.startswith(_OURS) and value}
     if ours:
         return ours
     layers = sorted((int(found.group(1)), name) for name in labels if (found := _LAYER.match(name)))
     if layers:
         return {f"layer-{number}": labels[name] for number, name in layers}
+    tiers = sorted(((int(found.group(1)), name) for name in labels if (found := _TIER.match(name))), reverse=True)
+    if tiers:
+        return {f"tier-{number}": labels[name] for number, name in tiers}
     for family in _LEVELS:
+        if family[0] == "topology.kubernetes.io/zone" and not labels.get(family[-1]):
+            continue
         places = {re.split(r"[./]", name)[-1].removesuffix("_id"): labels[name] for name in family if labels.get(name)}
         if places:
             return {name.removeprefix("gce-topology-"): value for name, value in places.items()}
