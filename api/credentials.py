@@ -16,17 +16,19 @@ class BadSecret(Exception):
 
 def read_or_make(path: Path, fresh: Callable[[], str]) -> str:
     """The secret in `path`; made from `fresh` with mode 0600 when there is no such file. Of several processes that do
-    so at once all get the same one. Raises BadSecret."""
+    so at once all get the same one. Only its owner may read it, or, where root gave it to us (a mounted secret), our
+    group. Raises BadSecret."""
     try:
         if not path.exists():
             _make(path, fresh())
-        mode, text = path.stat().st_mode, path.read_text().strip()
+        found, text = path.stat(), path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadSecret(f"{path} cannot be read or made: {error}") from error
     if not text:
         raise BadSecret(f"{path} is empty; remove it to have a new one made")
-    if stat.S_IMODE(mode) & 0o077:
-        raise BadSecret(f"{path} may be read by others (mode {stat.S_IMODE(mode):o}); chmod 600 it")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & (0o037 if found.st_uid == 0 != os.geteuid() else 0o077):
+        raise BadSecret(f"{path} may be read by others (mode {mode:o}); chmod 600 it")
     return text
 
 

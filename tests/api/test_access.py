@@ -1,5 +1,6 @@
 """Who may do what: people, agents, attempts, and everybody else."""
 
+import os
 import stat
 import threading
 from pathlib import Path
@@ -138,3 +139,19 @@ def test_a_secret_that_is_none_is_refused(tmp_path: Path, content: str, mode: in
     path.chmod(mode)
     with pytest.raises(BadSecret, match=words):
         read_or_make(path, str)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file of root's: needs root")
+@pytest.mark.parametrize(("mode", "words"), [(0o440, ""), (0o444, "chmod 600"), (0o460, "chmod 600")])
+def test_a_mounted_secret_of_roots_may_be_read_by_our_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, words: str
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("x")
+    path.chmod(mode)
+    monkeypatch.setattr(credentials.os, "geteuid", lambda: 10001)
+    if words:
+        with pytest.raises(BadSecret, match=words):
+            read_or_make(path, str)
+    else:
+        assert read_or_make(path, str) == "x"
