@@ -90,6 +90,7 @@ class Fields(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     name: str | None = None
     uid: str | None = None
+    number: int | None = None
     queue: str | None = None
     phase: JobPhase | None = None
 
@@ -98,6 +99,7 @@ _FIELDS: Final = {
     "metadata.name": "name",
     "metadata.namespace": "namespace",
     "metadata.uid": "uid",
+    "metadata.number": "number",
     "spec.queue": "queue",
     "status.phase": "phase",
 }
@@ -126,6 +128,10 @@ def field_selector(text: str | None) -> Fields:
             )
             raise Problem(422, "INVALID", "The request is not valid", errors=(error,))
         found[_FIELDS[path]] = value
+    if "number" in found:
+        if not (found["number"].isascii() and found["number"].isdigit() and len(found["number"]) < 19):
+            raise _invalid("query.fieldSelector", "metadata.number: expected a whole number", found["number"])
+        found["number"] = int(found["number"])
     if "phase" in found:
         found["phase"] = JobPhase(found["phase"])
     return Fields(**found)

@@ -28,6 +28,7 @@ class MetadataView(TypedDict):
     uid: str
     resourceVersion: str
     generation: NotRequired[int]
+    number: NotRequired[int]
     createdAt: str | None
 
 

@@ -22,6 +22,7 @@ from api.views import (
     JobView,
     ListMetadata,
     ListView,
+    MetadataView,
     NodeView,
     OutboxView,
     PlacedView,
@@ -82,19 +83,22 @@ def job(
 ) -> JobView:
     """`attempt` is the live one, `workers` are its, `progress` is the newest point that it reported, `eta` of a job
     that waits, `elements` of an array by phase."""
+    metadata: MetadataView = {
+        "name": record.name,
+        "namespace": record.namespace,
+        "labels": record.labels,
+        "annotations": record.annotations,
+        "uid": record.uid,
+        "resourceVersion": str(record.revision),
+        "generation": record.generation,
+        "createdAt": iso(record.created_at),
+    }
+    if record.number:  # one that was just made is not read again to tell it
+        metadata["number"] = record.number
     return {
         "apiVersion": API_VERSION,
         "kind": "Job",
-        "metadata": {
-            "name": record.name,
-            "namespace": record.namespace,
-            "labels": record.labels,
-            "annotations": record.annotations,
-            "uid": record.uid,
-            "resourceVersion": str(record.revision),
-            "generation": record.generation,
-            "createdAt": iso(record.created_at),
-        },
+        "metadata": metadata,
         "spec": record.spec | {"suspend": record.suspend},
         "status": {
             "phase": record.phase,

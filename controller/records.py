@@ -116,6 +116,8 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Service of its attempts that are over, in device-seconds."""
     started_at: float | None = None
     finished_at: float | None = None
+    number: int = 0
+    """Given by the database when it is inserted; 0 until it is read again."""
     revision: int = 0
 
 

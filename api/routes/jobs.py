@@ -33,7 +33,7 @@ FieldsOf = Annotated[
     str | None,
     Query(
         alias="fieldSelector",
-        description="field=value[,field=value] of metadata.name, metadata.namespace, metadata.uid, spec.queue, status.phase",
+        description="field=value[,field=value] of metadata.name, metadata.namespace, metadata.uid, metadata.number, spec.queue, status.phase",
     ),
 ]
 DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
@@ -217,6 +217,7 @@ def _list(
                 next(iter(places), None),
                 name=fields.name,
                 uid=fields.uid,
+                number=fields.number,
                 labels=labels,
                 phases=phases,
                 queue=next(iter(queues), None),

@@ -137,6 +137,7 @@ class Jobs(Records):
         queue: str | None = None,
         name: str | None = None,
         uid: str | None = None,
+        number: int | None = None,
         after: selecting.Place | None = None,
         limit: int | None = None,
     ) -> list[JobRecord]:
@@ -145,6 +146,7 @@ class Jobs(Records):
             namespace=namespace,
             name=name,
             uid=uid,
+            number=number,
             live_only=live_only,
             labels=labels or {},
             phases=None if phases is None else tuple(phases),

@@ -25,6 +25,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     name: str | None = None
     uid: str | None = None
+    number: int | None = None
     live_only: bool = False
     labels: Mapping[str, str] = {}
     phases: Sequence[JobPhase] | None = None
@@ -66,6 +67,8 @@ def _filtered(statement: Select[Any], wanted: Wanted) -> Select[Any]:
             statement = statement.where(column == given)
     if wanted.after is not None:
         statement = statement.where(tuple_(*place) > tuple_(*wanted.after))
+    if wanted.number is not None:
+        statement = statement.where(_jobs.c.number == wanted.number)
     if wanted.live_only:
         statement = statement.where(tables.LIVE_JOB)
     if wanted.queue is not None:

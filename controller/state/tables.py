@@ -102,6 +102,7 @@ jobs = _of(
     Index(None, "phase", "namespace", "name", "uid"),
     Index(None, "queue", "namespace", "name", "uid"),
     Index(None, "parent"),
+    Index(None, "number"),
 )
 
 job_labels = Table(

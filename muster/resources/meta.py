@@ -54,7 +54,7 @@ Labels = Annotated[dict[str, str], AfterValidator(_labels)]
 
 
 class Metadata(Model):
-    """Identity. `uid`, `resourceVersion`, `generation` and `createdAt` are the server's."""
+    """Identity. `uid`, `resourceVersion`, `generation`, `number` and `createdAt` are the server's."""
 
     name: Name
     """Unique among what is live; at most 63 lower-case letters, digits and '-'."""
@@ -69,6 +69,7 @@ class Metadata(Model):
     resource_version: str | None = None
     """The server's: changes with it. In a manifest: refused when it has changed meanwhile."""
     generation: int | None = None
+    number: int | None = None
     """The server's: changes of the spec."""
     created_at: str | None = None
     """The server's."""

@@ -50,7 +50,9 @@ class TestSubmit:
             "finishedAt": None,
             "warnings": [],
         }
-        assert admin.get(f"{JOBS}/train").json() == job
+        found = admin.get(f"{JOBS}/train").json()
+        assert found["metadata"].pop("number") > 0, "the database gives it"
+        assert found == job
 
     def test_job_event_and_change_are_one_transaction(self, admin: TestClient, here: Services) -> None:
         with here.store.read() as r:
@@ -444,3 +446,20 @@ class TestLists:
         assert listed["status"] == status
         (shown,) = admin.get(f"{JOBS}/train/attempts").json()["items"]
         assert (shown["number"], shown["workers"][0]["node"]) == (1, "n0")
+
+
+def test_every_job_has_a_number_that_no_other_has_and_is_found_by_it(admin: TestClient) -> None:
+    admin.post(JOBS, json=manifest("first"))
+    admin.put(f"{JOBS}/second", json=manifest("second"))
+    items = [manifest(f"many-{index}") for index in range(3)]
+    admin.post(JOBS, json={"apiVersion": "muster.dev/v1", "kind": "JobList", "items": items})
+    found = {one["metadata"]["name"]: one["metadata"]["number"] for one in admin.get(JOBS).json()["items"]}
+    assert len(set(found.values())) == 5
+    assert found["first"] < found["second"] < min(number for name, number in found.items() if name.startswith("many"))
+    for name, number in found.items():
+        hits = admin.get(f"/api/v1/jobs?fieldSelector=metadata.number={number}").json()["items"]
+        assert [one["metadata"]["name"] for one in hits] == [name]
+    again = admin.get(f"{JOBS}/first").json()
+    assert admin.put(f"{JOBS}/first", json=again).status_code == 200, "what was read may be applied"
+    wrong = admin.get("/api/v1/jobs?fieldSelector=metadata.number=x")
+    assert wrong.status_code == 422
