@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from api import wire
 from api.intake import Result
 from api.services import Services
@@ -10,7 +12,7 @@ from api.submission import Submission, create_all, manifest
 from api.views import ResultsView, ResultView
 from controller.records import JobRecord
 from muster.problems import FieldError, Problem
-from muster.resources.job import Job
+from muster.resources.job import Job, JobSpec
 from muster.resources.meta import API_VERSION
 from muster.resources.parse import invalid
 
@@ -40,17 +42,25 @@ def manifests(document: Mapping[str, Any], namespace: str) -> list[Job | Problem
     if errors:
         raise invalid(errors)
     assert isinstance(items, list)
-    return [_manifest(item, namespace) for item in items]
+    known: dict[bytes, JobSpec] = {}
+    return [_manifest(item, namespace, known) for item in items]
 
 
-def _manifest(item: Any, namespace: str) -> Job | Problem:
-    """Items of a list may leave out what the list says."""
+def _manifest(item: Any, namespace: str, known: dict[bytes, JobSpec]) -> Job | Problem:
+    """Items of a list may leave out what the list says. `known` are the specs of the list that were found valid, by
+    their JSON: jobs of one list are often alike, and each spec is looked at once."""
+    text = b""
     if isinstance(item, Mapping):
+        text = msgspec.json.encode(item.get("spec"))
         item = {"apiVersion": API_VERSION, "kind": "Job", **item}
+        if text in known:
+            item["spec"] = known[text]
     try:
-        return manifest(item, namespace)
+        job = manifest(item, namespace)
     except Problem as problem:
         return problem
+    known[text] = job.spec
+    return job
 
 
 def judged(here: Services, user: str, jobs: Sequence[Job | Problem]) -> list[Result]:

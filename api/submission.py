@@ -124,6 +124,7 @@ class Standing:
         self._queues, self._names, self._owners = queues, names, owners
         self._classes = {one.name: one for one in classes}
         self._admitted: dict[tuple[str, str], JobRecord] = {}
+        self._fitting: dict[tuple[int, str, str, int], JobRecord] = {}
 
     @classmethod
     def of(cls, r: Reading, asked: Sequence[Submission]) -> "Standing":
@@ -147,7 +148,7 @@ class Standing:
                 f"there is a live job {name} in namespace {namespace} ({phase}); names are free again after the end",
                 code="ALREADY_EXISTS",
             )
-        record = ordered(r, self.judge(record_of(asked), asked.ground), partial(self._newest, r, namespace))
+        record = ordered(r, self._own_directory(self._fit_as_one(asked)), partial(self._newest, r, namespace))
         self._admitted[namespace, name] = record
         self._names[namespace, name] = str(record.phase)
         if (path := checkpoint_directory(record.spec)) is not None:
@@ -159,6 +160,17 @@ class Standing:
 
     def judge(self, record: JobRecord, ground: Ground) -> JobRecord:
         """The record completed and with its warnings. Raises Problem 422 or 409."""
+        return self._own_directory(self._fit(record, ground))
+
+    def _fit_as_one(self, asked: Submission) -> JobRecord:
+        """`_fit`, found out once for jobs that share their spec, as those of a list do."""
+        key = (id(asked.job.spec), asked.job.metadata.namespace, asked.user, id(asked.ground))
+        if (like := self._fitting.get(key)) is not None:
+            return replace(like, **_own(asked))
+        self._fitting[key] = record = self._fit(record_of(asked), asked.ground)
+        return record
+
+    def _fit(self, record: JobRecord, ground: Ground) -> JobRecord:
         errors = admission.findings(record.spec, self._queues, ground.index)
         errors += admission.class_errors(record, self._classes)
         if errors:
@@ -170,12 +182,16 @@ class Standing:
         record = replace(record, spec=admission.completed(record.spec, queue))
         if (ranked := self._classes.get(record.spec["priorityClass"])) is not None:
             record = replace(record, priority=ranked.spec["value"], preempts=ranked.spec.get("preempts") != "never")
+        return replace(record, warnings=admission.warnings(record, ground))
+
+    def _own_directory(self, record: JobRecord) -> JobRecord:
+        """The record as it is. Raises Problem 409 where another live job has its checkpoints there."""
         other = self._owners.get(checkpoint_directory(record.spec) or "")
         if other is not None and other.uid != record.uid:
             message = f"job {other.namespace}/{other.name} has its checkpoints there, and it is live"
             error = FieldError("spec.checkpoint.directory", message, "SHARED", record.spec["checkpoint"]["directory"])
             raise conflict(error.sentence(), error, code="CHECKPOINT_DIRECTORY_SHARED")
-        return replace(record, warnings=admission.warnings(record, ground))
+        return record
 
 
 def apply(w: Reading, asked: Submission) -> Applied:
@@ -246,18 +262,26 @@ def existing(r: Reading, namespace: str, name: str) -> JobRecord:
 def record_of(asked: Submission) -> JobRecord:
     job = asked.job
     return JobRecord(
-        uid=asked.uid,
         namespace=job.metadata.namespace,
-        name=job.metadata.name,
         spec=job.spec.wire(),
-        labels=job.metadata.labels,
-        annotations=job.metadata.annotations,
         user=asked.user,
         suspend=job.spec.suspend,
-        wished_at=asked.now if job.spec.suspend else None,
-        created_at=asked.now,
-        queued_at=asked.now,
+        **_own(asked),
     )
+
+
+def _own(asked: Submission) -> dict[str, Any]:
+    """What one job has for itself of those with the same spec, namespace and user."""
+    job = asked.job
+    return {
+        "uid": asked.uid,
+        "name": job.metadata.name,
+        "labels": job.metadata.labels,
+        "annotations": job.metadata.annotations,
+        "wished_at": asked.now if job.spec.suspend else None,
+        "created_at": asked.now,
+        "queued_at": asked.now,
+    }
 
 
 def _as_now(spec: dict[str, Any]) -> dict[str, Any]:
