@@ -29,6 +29,10 @@ POLL: Final = 0.5
 KEPT: Final = 5_000
 """Entries that watchers get without reading the database."""
 PAGE: Final = 500
+GAP: Final = 0.03
+"""Seconds between two looks: what comes meanwhile, as when many submit at once, is read together."""
+DECIDING: Final = frozenset({"Worker", "Attempt", "Repair"})
+"""Kinds of which more than the change must be read although nobody watches: agents are told by them."""
 BOOKMARK: Final = 15.0
 """Seconds after which a watcher is told where it is although nothing came."""
 
@@ -47,6 +51,9 @@ class Batch(Struct, frozen=True):
     entries: list[Entry]
     desired: dict[str, Desired]
     inventory: bool
+    sessions: list[SessionRecord]
+    more: bool
+    """There was no room for all that is new."""
 
 
 class Follower:
@@ -66,6 +73,7 @@ class Follower:
         self._store, self._hub, self._secret = store, hub, secret
         self._on_inventory, self._on_sessions = on_inventory, on_sessions
         self.revision = 0
+        self._looked = 0.0
         self._kept: deque[Entry] = deque(maxlen=KEPT)
         self._watchers = 0
         self.stopped = False
@@ -96,6 +104,7 @@ class Follower:
                 async with asyncio.timeout(POLL):
                     await self._hinted.wait()
             self._hinted.clear()
+            await asyncio.sleep(max(0.0, self._looked + GAP - loop.time()))
 
     def stop(self) -> None:
         """Every watcher's stream ends."""
@@ -108,6 +117,7 @@ class Follower:
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            self._looked = loop.time()
             nodes, watched = self._hub.nodes(), self._watchers > 0
             try:
                 batch = await loop.run_in_executor(self._pool, self._read, self.revision, nodes, watched)
@@ -116,13 +126,15 @@ class Follower:
                 self.revision = -1
                 self._kept.clear()  # what comes next does not follow on it
                 continue
-            if isinstance(batch, Batch):
-                self._take(batch)
-                continue
-            self._on_sessions(batch)
-            return
+            self._take(batch)
+            if not batch.more:
+                return
 
     def _take(self, batch: Batch) -> None:
+        if not batch.more:
+            self._on_sessions(batch.sessions)
+        if batch.revision == self.revision:
+            return
         self.revision = batch.revision
         self._kept.extend(batch.entries)
         self._hub.deliver(batch.desired)
@@ -136,21 +148,23 @@ class Follower:
 
     # -- in its own thread ---------------------------------------------------------------------------
 
-    def _read(self, after: int, nodes: frozenset[str], watched: bool) -> Batch | list[SessionRecord]:
-        """What came after a revision; the open sessions when nothing did. -1: nothing is known yet, so begin with now."""
+    def _read(self, after: int, nodes: frozenset[str], watched: bool) -> Batch:
+        """What came after a revision. -1: nothing is known yet, so begin with now."""
         with self._store.read() as r:
             newest = r.revision()
             if after == -1:
-                return Batch(newest, [], desired(r, nodes, self._secret()), True)
+                return Batch(newest, [], desired(r, nodes, self._secret()), True, [], True)
             if newest == after:
-                return r.sessions()
-            changes = r.changes(after, limit=PAGE)
-            touched = _nodes_touched(r, changes) & nodes
+                return Batch(after, [], {}, False, r.sessions(), False)
+            changes = r.changes(after, limit=PAGE, joined=None if watched else DECIDING)
+            touched, revision = _nodes_touched(r, changes) & nodes, changes[-1].revision
             return Batch(
-                changes[-1].revision,
+                revision,
                 entries(r, changes, rendered=watched),
                 desired(r, sorted(touched), self._secret()) if touched else {},
                 any(change.kind in ("Node", "Queue") for change in changes),
+                r.sessions() if revision == newest else [],
+                revision < newest,
             )
 
     # -- for watchers --------------------------------------------------------------------------------

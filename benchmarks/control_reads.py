@@ -142,6 +142,7 @@ async def watch(lab: Lab, given: argparse.Namespace) -> list[Figure]:
         ]
         while watched.opened < given.watchers:
             await asyncio.sleep(0.1)
+        http.close()  # the server may have done so already: opening the watchers takes longer than it keeps a silent one
         latest = []
         for turn in range(10):
             watched.begin(f'"name":"watched-{turn}"'.encode())

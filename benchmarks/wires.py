@@ -50,8 +50,10 @@ class Http:
         return json.loads(content)
 
     def close(self) -> None:
+        """The next request opens another connection."""
         if self._writer is not None:
             self._writer.close()
+            self._writer = None
 
 
 class Events(asyncio.Protocol):

@@ -35,9 +35,16 @@ class Reader(Reading, Books, Tallies):
         found = self._connection.execute(_oldest).scalar()
         return self.revision() + 1 if found is None else int(found)
 
-    def changes(self, after: int, limit: int = 1000, kinds: Collection[str] | None = None) -> list[Change]:
+    def changes(
+        self,
+        after: int,
+        limit: int = 1000,
+        kinds: Collection[str] | None = None,
+        joined: Collection[str] | None = None,
+    ) -> list[Change]:
         """The first `limit` changes after a revision, in order, each with its record as it is now (None when it is
-        gone). Raises TooOld when the log has been cut after that revision, or has never come so far."""
+        gone, or of a kind that is not in `joined`). Raises TooOld when the log has been cut after that revision, or has
+        never come so far."""
         statement = _after if kinds is None else _after.where(_log.c.kind.in_(sorted(kinds)))
         rows = self._connection.execute(statement, {"after": after, "limit": limit}).all()
         if kinds is not None or not rows or rows[0].revision != after + 1:
@@ -46,9 +53,10 @@ class Reader(Reading, Books, Tallies):
                 raise TooOld(after, oldest, newest)
         wanted: dict[str, list[str]] = {}
         for row in rows:
-            wanted.setdefault(row.kind, []).append(row.uid)
-        records = {name: self._by_uid(KINDS[name], uids) for name, uids in wanted.items()}
-        return [Change(**row._mapping, record=records[row.kind].get(row.uid)) for row in rows]
+            if joined is None or row.kind in joined:
+                wanted.setdefault(row.kind, []).append(row.uid)
+        found = {(name, uid): one for name, uids in wanted.items() for uid, one in self._by_uid(KINDS[name], uids).items()}
+        return [Change(**row._mapping, record=found.get((row.kind, row.uid))) for row in rows]
 
     def _by_uid(self, kind: Kind[Any], uids: list[str]) -> dict[str, Any]:
         return {record.uid: record for record in self._among(kind, "uid", uids)}
