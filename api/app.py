@@ -9,9 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from anyio import CapacityLimiter
-from fastapi import Depends, FastAPI, Request, Security, WebSocket
+from fastapi import Depends, FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPBearer
 from msgspec.structs import replace
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -94,7 +93,6 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     app.state.services = services
     for error in (Problem, StoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(error, _refused)
-    token = Security(HTTPBearer(auto_error=False, description="the token in the data directory's file `token`"))
     for module in (
         jobs,
         job_parts,
@@ -111,7 +109,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
         admin,
         about,
     ):
-        app.include_router(module.router, prefix=PREFIX, dependencies=[token, Depends(known_only)])
+        app.include_router(module.router, prefix=PREFIX, dependencies=[Depends(known_only)])
     app.include_router(sessions.router, prefix=PREFIX)
     app.include_router(sessions.agents)
     app.include_router(health.router)

@@ -64,6 +64,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
         _add_manifests(schemas)
         _add_problems(made, schemas)
+        _add_security(made)
         app.openapi_schema = made
     return app.openapi_schema
 
@@ -83,6 +84,16 @@ def _add_manifests(schemas: dict[str, Any]) -> None:
         },
         "examples": [{"apiVersion": API_VERSION, "kind": "JobList", "items": [_EXAMPLES["Job"]]}],
     }
+
+
+def _add_security(made: dict[str, Any]) -> None:
+    """The middleware asks for the token, before any route."""
+    told = "the token in the data directory's file `token`"
+    made["components"]["securitySchemes"] = {"HTTPBearer": {"type": "http", "scheme": "bearer", "description": told}}
+    for path, operations in made["paths"].items():
+        if path.startswith("/api/"):
+            for operation in operations.values():
+                operation["security"] = [{"HTTPBearer": []}]
 
 
 def _add_problems(made: dict[str, Any], schemas: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ class Once(Struct, frozen=True):
     body_hash: str
 
 
-async def _document(request: Request) -> Any:
+async def document_of(request: Request) -> Any:
     """The JSON body. Raises Problem 415 or 400."""
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
@@ -46,7 +46,7 @@ def _where(body: bytes, error: Exception) -> str:
     return str(error)
 
 
-async def _once(request: Request) -> Once | None:
+async def once_of(request: Request) -> Once | None:
     """Raises Problem 400 when the key cannot be one."""
     given = request.headers.get("idempotency-key")
     if given is None:
@@ -60,8 +60,8 @@ async def _once(request: Request) -> Once | None:
 
 
 DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
-Document = Annotated[Any, Depends(_document)]
-OnlyOnce = Annotated[Once | None, Depends(_once)]
+Document = Annotated[Any, Depends(document_of)]
+OnlyOnce = Annotated[Once | None, Depends(once_of)]
 
 
 def body_of(*names: str) -> dict[str, Any]:

@@ -66,15 +66,15 @@ class Services:
             self.hints.publish(revision)
 
 
-async def _services(connection: HTTPConnection) -> Services:
+async def services_of(connection: HTTPConnection) -> Services:
     found: Services = connection.app.state.services
     return found
 
 
-async def _principal(connection: HTTPConnection) -> Principal:
+async def principal_of(connection: HTTPConnection) -> Principal:
     found: Principal = connection.state.principal
     return found
 
 
-Here = Annotated[Services, Depends(_services)]
-Asking = Annotated[Principal, Depends(_principal)]
+Here = Annotated[Services, Depends(services_of)]
+Asking = Annotated[Principal, Depends(principal_of)]

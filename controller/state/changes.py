@@ -55,7 +55,9 @@ class Reader(Reading, Books, Tallies):
         for row in rows:
             if joined is None or row.kind in joined:
                 wanted.setdefault(row.kind, []).append(row.uid)
-        found = {(name, uid): one for name, uids in wanted.items() for uid, one in self._by_uid(KINDS[name], uids).items()}
+        found = {
+            (name, uid): one for name, uids in wanted.items() for uid, one in self._by_uid(KINDS[name], uids).items()
+        }
         return [Change(**row._mapping, record=found.get((row.kind, row.uid))) for row in rows]
 
     def _by_uid(self, kind: Kind[Any], uids: list[str]) -> dict[str, Any]:
