@@ -43,6 +43,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "diagnose": ("cli.verbs.diagnose:diagnose", "Tell from logs which rank failed, why, and what to do."),
     "simulate": ("cli.verbs.simulate:simulate", "Run your own jobs on a cluster in thought, for capacity planning."),
     "replay": ("cli.verbs.replay:replay", "Make recorded decisions again, and tell whether they come out the same."),
+    "slurm": ("cli.verbs.slurm:slurm", "sbatch, srun, squeue and their kin: scripts of Slurm run as they are."),
     "version": ("cli.verbs.version:version", "Print the versions of client and server."),
 }
 

@@ -138,6 +138,7 @@ def _variables(parent: JobRecord, index: int) -> dict[str, str]:
     return {
         "MUSTER_ARRAY_JOB": parent.name,
         "MUSTER_ARRAY_JOB_UID": parent.uid,
+        "MUSTER_ARRAY_JOB_NUMBER": str(parent.number),
         "MUSTER_ARRAY_INDEX": str(index),
         "MUSTER_ARRAY_SIZE": str(size_of(parent.spec["array"])),
     }

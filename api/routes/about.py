@@ -2,11 +2,13 @@
 
 from fastapi import APIRouter, Response
 
-from api import wire
+from api import submission, wire
 from api.auth import unauthenticated
 from api.replies import reply
 from api.services import Asking, Here
 from api.views import SelfView, VersionView
+from controller.records import AttemptRecord
+from controller.state import Writer
 from muster.resources.meta import API_VERSION
 from muster.version import PROTOCOL, PROTOCOL_OLDEST, VERSION
 
@@ -28,3 +30,21 @@ def myself(here: Here, asking: Asking) -> Response:
     if attempt is None:
         raise unauthenticated("the attempt of this token is gone")
     return reply(wire.myself(attempt))
+
+
+@router.post("/self/restart", status_code=202, response_model=SelfView)
+def restart_myself(here: Here, asking: Asking) -> Response:
+    """The attempt asks to be ended and begun anew, from its newest checkpoint; it counts as no failure. What `scontrol
+    requeue` does from inside a job of Slurm's."""
+    now = here.clock.now()
+
+    def wish(w: Writer) -> AttemptRecord:
+        attempt = w.attempt(asking.attempt)
+        job = None if attempt is None else w.job(attempt.job_uid)
+        if attempt is None or job is None:
+            raise unauthenticated("the attempt of this token is gone")
+        if job.attempt_uid == attempt.uid:
+            submission.steer(w, job.namespace, job.name, "restart", f"attempt {attempt.number} itself", now)
+        return attempt
+
+    return reply(wire.myself(here.write(wish)), 202)

@@ -15,6 +15,7 @@ def environment(gang: Gang, worker: int) -> dict[str, str]:
     env = {
         "MUSTER_JOB": job.name,
         "MUSTER_JOB_UID": job.uid,
+        "MUSTER_JOB_NUMBER": str(job.number),
         "MUSTER_NAMESPACE": job.namespace,
         "MUSTER_ATTEMPT": str(attempt.number),
         "MUSTER_ATTEMPT_UID": attempt.uid,

@@ -13,7 +13,7 @@ from api.credentials import BadSecret, read_or_make
 from api.services import Services
 from api.settings import Settings
 from muster.clock import ManualClock
-from muster.states import AttemptPhase
+from muster.states import AttemptPhase, JobPhase
 from tests.api.conftest import JOBS
 from tests.makers import make_attempt, make_job
 
@@ -155,3 +155,20 @@ def test_a_mounted_secret_of_roots_may_be_read_by_our_group(
             read_or_make(path, str)
     else:
         assert read_or_make(path, str) == "x"
+
+
+def test_an_attempt_may_ask_for_its_own_restart_and_for_nothing_else(
+    admin: TestClient, anybody: TestClient, here: Services
+) -> None:
+    job = make_job(phase=JobPhase.RUNNING, attempt_uid="job-train-a1")
+    attempt = make_attempt(job, phase=AttemptPhase.RUNNING)
+    here.write(lambda w: (w.insert_job(job), w.insert_attempt(attempt)))
+    token = credentials.attempt_token(here.authenticator.secret, attempt.uid, attempt.epoch)
+    mine = {"Authorization": f"Bearer {token}"}
+    assert anybody.post("/api/v1/self/restart", headers=mine).status_code == 202
+    with here.store.read() as r:
+        found = r.job(job.uid)
+    assert found is not None
+    assert found.restart_requested
+    assert anybody.post(f"{JOBS}/{job.name}/restart", headers=mine).status_code == 403
+    assert admin.post("/api/v1/self/restart").status_code == 403

@@ -1,0 +1,1 @@
+"""The commands of those who come from Slurm: their scripts run as they are."""
