@@ -1,6 +1,6 @@
 """Asks the API through `muster.client`, and turns its refusals into words and exit codes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote
@@ -44,6 +44,11 @@ class Api:
         with _told():
             answer = self._client.http.request("PUT", BASE + path, query, body, again=True)
             return answer.json(), answer.headers.get("muster-result", "configured")
+
+    def create_all(self, jobs: Sequence[Object], namespace: str, *, dry_run: bool = False) -> list[Object]:
+        """A result for each: {status, object, problem}."""
+        with _told():
+            return self._client.create_all(jobs, namespace, dry_run=dry_run)
 
     def act(self, kind: str, name: str, verb: str, namespace: str = "default") -> Object:
         with _told():

@@ -1,15 +1,37 @@
 """`muster apply`."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
 import click
 
 from cli import options
-from cli.api import Api, connect, jobs_path, path_to
+from cli.api import Api, Object, connect, jobs_path, path_to
 from cli.errors import Exit, Failure, suggestion
 from cli.manifests import Manifest, load
 from cli.names import DECLARED
 from cli.output import as_json, as_yaml, say
 
 KINDS = {one.kind: one for one in DECLARED}
+TOGETHER: Final = 500
+"""Jobs of one request at most: what became of them is told before the next are sent."""
+
+
+class Asked(NamedTuple):
+    manifest: Manifest
+    path: str
+    namespace: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.manifest.kind.lower()}/{self.manifest.name}"
+
+    @property
+    def document(self) -> Object:
+        document = self.manifest.document
+        if not self.namespace:
+            return document
+        return {**document, "metadata": {**document["metadata"], "namespace": self.namespace}}
 
 
 @click.command(
@@ -26,18 +48,20 @@ Examples:
 def apply(files: tuple[str, ...], namespace: str | None, dry_run: bool, form: str) -> None:
     """Create or change what manifests describe. Relative paths in a manifest are relative to its folder."""
     manifests = load(files)
-    places = [place(manifest, namespace) for manifest in manifests]
+    asked = [Asked(manifest, *place(manifest, namespace)) for manifest in manifests]
     api, failures = connect(), list[Failure]()
-    for manifest, (path, where) in zip(manifests, places, strict=True):
-        try:
-            _send(api, manifest, path, where, form, dry_run)
-        except Failure as failure:
-            if failure.code is Exit.UNREACHABLE:
-                raise
-            failures.append(failure)
-            message = f"{manifest.source}: {manifest.kind.lower()}/{manifest.name}: {failure.message}"
-            told = Failure(message, code=failure.code, details=failure.details, hint=failure.hint)
-            click.echo("\n".join(told.lines()), err=True)
+    for some in _together(asked):
+        made = _made(api, some, dry_run) if len(some) > 1 else [None]
+        for one, answer in zip(some, made, strict=True):
+            try:
+                _tell(one, *((answer, "created") if answer else _sent(api, one, dry_run)), form, dry_run)
+            except Failure as failure:
+                if failure.code is Exit.UNREACHABLE:
+                    raise
+                failures.append(failure)
+                message = f"{one.manifest.source}: {one.label}: {failure.message}"
+                told = Failure(message, code=failure.code, details=failure.details, hint=failure.hint)
+                click.echo("\n".join(told.lines()), err=True)
     if failures:
         click.get_current_context().exit(failures[0].code)
 
@@ -59,19 +83,51 @@ def place(manifest: Manifest, namespace: str | None) -> tuple[str, str]:
     return jobs_path(where, manifest.name), where
 
 
-def _send(api: Api, manifest: Manifest, path: str, namespace: str, form: str, dry_run: bool) -> None:
-    document = manifest.document
-    if namespace:
-        document = {**document, "metadata": {**document["metadata"], "namespace": namespace}}
-    answer, result = api.put(path, document, dry_run=dry_run)
-    label = f"{manifest.kind.lower()}/{manifest.name}"
+def _together(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
+    """What goes in one request, in the given order: jobs of one namespace that stand one after the other."""
+    some: list[Asked] = []
+    for one in asked:
+        if some and not (_may_join(some[-1], one) and len(some) < TOGETHER):
+            yield some
+            some = []
+        some.append(one)
+    yield some
+
+
+def _may_join(before: Asked, one: Asked) -> bool:
+    """A manifest that means one very object, or one very version of it, goes alone."""
+    bound = {"uid", "resourceVersion"}
+    return (
+        before.manifest.kind == one.manifest.kind == "Job"
+        and before.namespace == one.namespace
+        and not any(bound & each.manifest.document["metadata"].keys() for each in (before, one))
+    )
+
+
+def _made(api: Api, some: Sequence[Asked], dry_run: bool) -> list[Object | None]:
+    """The jobs that are new, made in few requests; None for each that is live already or was refused: it is applied
+    by itself then, which tells why. So is each when the list is refused whole."""
+    try:
+        results = api.create_all([one.document for one in some], some[0].namespace, dry_run=dry_run)
+    except Failure as failure:
+        if failure.code is Exit.UNREACHABLE:
+            raise
+        return [None] * len(some)
+    return [one.get("object") for one in results]
+
+
+def _sent(api: Api, one: Asked, dry_run: bool) -> tuple[Object, str]:
+    return api.put(one.path, one.document, dry_run=dry_run)
+
+
+def _tell(one: Asked, answer: dict[str, Any], result: str, form: str, dry_run: bool) -> None:
     if form == "json":
         say(as_json(answer))
     elif form == "yaml":
         say("---\n" + as_yaml(answer))
     elif form == "name":
-        say(label)
+        say(one.label)
     else:
-        say(f"{label} {result}{' (dry run)' if dry_run else ''}")
+        say(f"{one.label} {result}{' (dry run)' if dry_run else ''}")
     for warning in answer.get("status", {}).get("warnings") or ():
-        click.echo(f"warning: {label}: {warning}", err=True)
+        click.echo(f"warning: {one.label}: {warning}", err=True)

@@ -77,6 +77,34 @@ def test_apply_goes_on_after_a_refusal_and_tells_every_finding(stub, muster, man
     )
 
 
+def test_jobs_that_stand_together_go_in_one_request_and_what_is_there_already_is_applied(stub, muster, manifest):
+    names = ["a", "b", "c"]
+    queue = "apiVersion: muster.dev/v1\nkind: Queue\nmetadata: {name: q}\nspec: {}\n"
+    manifest.write_text("---\n".join([queue, *(MANIFEST.replace("ddp-digits", name) for name in names)]))
+    new = {"status": 201, "object": canned.job(phase="Queued", warnings=["slow"]), "problem": None}
+    live = {"status": 409, "object": None, "problem": {"status": 409, "title": "Conflict", "code": "ALREADY_EXISTS"}}
+    stub.on("PUT", "/queues/q", 201, {}, {"Muster-Result": "created"})
+    stub.on("POST", "/namespaces/default/jobs", 207, {"items": [new, live, live]})
+    stub.on("PUT", "/namespaces/default/jobs/b", 200, canned.JOB, {"Muster-Result": "unchanged"})
+    stub.on("PUT", "/namespaces/default/jobs/c", *problem(422, "no"))
+    done = muster("apply", "-f", manifest)
+    assert done.out == "queue/q created\njob/a created\njob/b unchanged\n"
+    assert done.err == f"warning: job/a: slow\nerror: {manifest}:14: job/c: no\n"
+    assert done.code == 4
+    assert [one["metadata"] for one in stub.last("POST")["body"]["items"]] == [
+        {"name": name, "namespace": "default"} for name in names
+    ]
+
+
+def test_a_manifest_that_means_one_very_object_goes_alone(stub, muster, manifest):
+    bound = MANIFEST.replace("{name: ddp-digits}", "{name: ddp-digits, uid: u-1}")
+    manifest.write_text("---\n".join([bound, MANIFEST.replace("ddp-digits", "b")]))
+    stub.on("PUT", PATH, *problem(409, "another uid"))
+    stub.on("PUT", "/namespaces/default/jobs/b", 201, canned.JOB, {"Muster-Result": "created"})
+    assert muster("apply", "-f", manifest).out == "job/b created\n"
+    assert not any(one["method"] == "POST" for one in stub.asked)
+
+
 def test_nothing_is_sent_when_one_manifest_cannot_be_read(stub, muster, manifest):
     manifest.write_text(f"{MANIFEST}---\nkind: [")
     done = muster("apply", "-f", manifest)
