@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -15,6 +15,16 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "down": ("cli.verbs.down:down", "Stop the embedded cluster and all that runs in it."),
     "doctor": ("cli.verbs.doctor:doctor", "Check whether this machine can run a cluster."),
     "apply": ("cli.verbs.apply:apply", "Create or change what manifests describe."),
+    "submit": ("cli.verbs.submit:submit", "Submit a job in one line."),
+    "run": ("cli.verbs.submit:run", "Run a command on the cluster as if it were here."),
+    "create": ("cli.verbs.edit:create", "Create what manifests describe, and change nothing that is there."),
+    "diff": ("cli.verbs.edit:diff", "Show what apply would change."),
+    "edit": ("cli.verbs.edit:edit", "Change one thing in your editor."),
+    "patch": ("cli.verbs.edit:patch", "Change some fields of a thing."),
+    "label": ("cli.verbs.edit:label", "Set and take away labels of jobs."),
+    "annotate": ("cli.verbs.edit:annotate", "Set and take away annotations of jobs."),
+    "scale": ("cli.verbs.edit:scale", "Change the number of workers of a job."),
+    "priority": ("cli.verbs.edit:priority", "Change the priority class of a job."),
     "explain": ("cli.verbs.explain:explain", "Tell what a field of a manifest means."),
     "get": ("cli.verbs.get:get", "List jobs, nodes, queues, events, attempts, checkpoints."),
     "describe": ("cli.verbs.describe:describe", "Tell all about one job, node or queue."),
@@ -44,6 +54,12 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "simulate": ("cli.verbs.simulate:simulate", "Run your own jobs on a cluster in thought, for capacity planning."),
     "replay": ("cli.verbs.replay:replay", "Make recorded decisions again, and tell whether they come out the same."),
     "slurm": ("cli.verbs.slurm:slurm", "sbatch, srun, squeue and their kin: scripts of Slurm run as they are."),
+    "top": ("cli.verbs.top:top", "Watch the cluster on a full screen."),
+    "cp": ("cli.verbs.cp:cp", "Copy files from a job, or to one."),
+    "queue": ("cli.verbs.queue:queue", "Show the queues as a tree, or who waits in one."),
+    "config": ("cli.verbs.config:config", "Keep clusters by name, and choose one."),
+    "api-resources": ("cli.verbs.about:api_resources", "List the kinds of things and their short names."),
+    "completion": ("cli.verbs.about:completion", "Let your shell complete verbs, options and names."),
     "version": ("cli.verbs.version:version", "Print the versions of client and server."),
 }
 
@@ -58,8 +74,10 @@ Exit codes:
   124  `wait` ran out of time
 
 \b
-The cluster is MUSTER_SERVER with MUSTER_TOKEN or MUSTER_TOKEN_FILE, else the
-embedded one of the data directory MUSTER_DATA_DIR (~/.muster)."""
+The cluster is MUSTER_SERVER with MUSTER_TOKEN or MUSTER_TOKEN_FILE; else the
+context MUSTER_CONTEXT; else the embedded one of MUSTER_DATA_DIR; else the
+current context (`muster config`); else the embedded one of ~/.muster.
+Programs `muster-NAME` on the PATH are verbs, too."""
 
 
 class Verbs(Suggesting):
@@ -74,6 +92,15 @@ class Verbs(Suggesting):
         module, _, name = VERBS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from cli import plugins
+
+            found = plugins.program(args)
+            if found is not None:
+                plugins.execute(*found)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -90,6 +117,8 @@ def cli() -> None:
 def run(words: list[str] | None = None) -> int:
     """One command line; its exit code. Whatever goes wrong is told on standard error, in words."""
     try:
+        if "_MUSTER_COMPLETE" in os.environ:  # the shell asks what may come next
+            cli.main(args=words, prog_name="muster", complete_var="_MUSTER_COMPLETE")
         result = cli.main(args=words, prog_name="muster", standalone_mode=False)
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else Exit.OK

@@ -12,8 +12,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def default_namespace() -> str:
-    """`MUSTER_NAMESPACE`, else `default`."""
-    return os.environ.get("MUSTER_NAMESPACE") or "default"
+    """`MUSTER_NAMESPACE`, else that of the context in use, else `default`."""
+    if os.environ.get("MUSTER_NAMESPACE"):
+        return os.environ["MUSTER_NAMESPACE"]
+    if os.environ.get("MUSTER_SERVER") or (os.environ.get("MUSTER_DATA_DIR") and not os.environ.get("MUSTER_CONTEXT")):
+        return "default"
+    from muster import contexts
+
+    context = contexts.chosen(os.environ, strict=False)
+    return context.namespace if context is not None else "default"
 
 
 def terminal_kind() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
+from muster import contexts
 from muster.transport import (
     FIRST_PAUSE,
     RETRIES,
@@ -84,9 +85,13 @@ class Applied(NamedTuple):
 
 
 def find_cluster(environ: Mapping[str, str] | None = None) -> Cluster:
-    """From MUSTER_SERVER with MUSTER_TOKEN or MUSTER_TOKEN_FILE, else from the data directory of `muster up`:
-    MUSTER_DATA_DIR, else ~/.muster. Raises NoCluster."""
+    """From MUSTER_SERVER with MUSTER_TOKEN or MUSTER_TOKEN_FILE; else the context MUSTER_CONTEXT; else the data directory
+    MUSTER_DATA_DIR of `muster up`; else the current context (`muster config`); else ~/.muster. Raises NoCluster."""
     env = os.environ if environ is None else environ
+    if not env.get("MUSTER_SERVER") and (env.get("MUSTER_CONTEXT") or not env.get("MUSTER_DATA_DIR")):
+        context = contexts.chosen(env)
+        if context is not None:
+            return Cluster(context.server, env.get("MUSTER_TOKEN") or context.token())
     folder = Path(env.get("MUSTER_DATA_DIR") or Path(env.get("HOME") or "~").expanduser() / ".muster")
     server = env.get("MUSTER_SERVER") or _server_in(folder / "up.json")
     token = env.get("MUSTER_TOKEN")

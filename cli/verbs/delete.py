@@ -3,7 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from cli import options
+from cli import completing, options
 from cli.api import connect, jobs_path, path_to
 from cli.errors import Exit, Failure
 from cli.names import DECLARED, JOB, targets
@@ -11,7 +11,7 @@ from cli.output import say
 
 
 @click.command(epilog="Example:  muster delete job ddp-digits")
-@click.argument("what", nargs=-1, metavar="[job|queue|... NAME...]")
+@click.argument("what", nargs=-1, shell_complete=completing.things, metavar="[job|queue|... NAME...]")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE|DIR|-", help="What these manifests describe.")
 @options.namespace
 def delete(what: tuple[str, ...], files: tuple[str, ...], namespace: str) -> None:

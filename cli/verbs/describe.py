@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from cli import describing, options
+from cli import completing, describing, options
 from cli.api import Api, connect, jobs_path, path_to
-from cli.names import JOB, MAINTENANCE, NODE, PRIORITY_CLASS, QUEUE, RESERVATION, Resource, targets
+from cli.names import JOB, MAINTENANCE, NODE, PRIORITY_CLASS, QUEUE, RESERVATION, Resource, resource, targets
 from cli.output import now, say, terminal_width
 
 EVENTS = 50
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 
 @click.command(epilog="Example:  muster describe job ddp-digits")
-@click.argument("what", nargs=-1, required=True, metavar="job|node|queue|... NAME...")
+@click.argument("what", nargs=-1, shell_complete=completing.things, required=True, metavar="job|node|queue|... NAME...")
 @options.namespace
 def describe(what: tuple[str, ...], namespace: str) -> None:
     """Tell all about one job (with its attempts and what each end cost), node or queue."""
@@ -24,6 +24,11 @@ def describe(what: tuple[str, ...], namespace: str) -> None:
         if number:
             say("\n")
         say(_text(api, kind, name, namespace))
+
+
+def text_of(api: Api, kind: str, name: str, namespace: str) -> str:
+    """What `muster describe KIND NAME` prints."""
+    return _text(api, resource(kind), name, namespace)
 
 
 def _text(api: Api, kind: Resource, name: str, namespace: str) -> str:

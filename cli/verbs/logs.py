@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from cli import options
+from cli import completing, options
 from cli.api import connect
 from cli.errors import Exit, Failure
 from cli.following import Following
@@ -12,7 +12,7 @@ from cli.names import job_name
 
 
 @click.command(epilog="Example:  muster logs -f ddp-digits --rank 3")
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @options.namespace
 @click.option("-f", "--follow", is_flag=True, help="Go on as it is written, over restarts of the job's ranks.")
 @click.option("--rank", metavar="N|worker", help="One rank, or what is said of the worker itself.")

@@ -2,7 +2,7 @@
 
 import click
 
-from cli import options
+from cli import completing, options
 from cli.api import connect
 from cli.names import JOB, targets
 from cli.output import say
@@ -10,7 +10,7 @@ from cli.output import say
 
 def _verb(name: str, about: str, done: str) -> click.Command:
     @click.command(name, help=about)
-    @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+    @click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=completing.jobs)
     @options.namespace
     def verb(jobs: tuple[str, ...], namespace: str) -> None:
         api = connect()
