@@ -71,6 +71,7 @@ def assignment(job: JobRecord, attempt: AttemptRecord, worker: WorkerRecord, sec
         cpu_milli=worker.cpu_milli,
         memory=worker.memory,
         origin=origin(job, attempt),
+        examine=worker.examine,
     )
 
 

@@ -32,6 +32,7 @@ def observe(w: Writer, node: str, report: WorkerReport) -> bool:
             problem=report.problem,
             message=report.message,
             busy_ports=report.busy_ports,
+            examined=report.examined,
         ),
     )
     if not changed and report.phase != worker.phase:

@@ -11,6 +11,7 @@ from api.health import has_conditions, has_result
 from api.observing import observe, sound_time
 from api.registration import has
 from api.services import Services
+from controller.acts.following import follow
 from controller.records import AttemptRecord
 from controller.state import BadValue, Writer
 from muster.evidence import Evidence
@@ -54,7 +55,7 @@ def _parts(node: str, report: Report, now: float) -> list[Part]:
     evidence = [one for one in report.evidence if sound_time(one.at)]
     if evidence:
         parts.insert(0, lambda w: _evidence(w, node, evidence))
-    parts += [_progress_part(node, uid, points) for uid, points in report.progress.items()]
+    parts += [_progress_part(node, uid, points, now) for uid, points in report.progress.items()]
     parts += [_stock_part(node, uid, items) for uid, items in report.checkpoints.items()]
     if (inventory := report.inventory) is not None:
         parts.append(lambda w: has(w, node, inventory))
@@ -72,8 +73,8 @@ def _worker_part(node: str, report: WorkerReport) -> Part:
     return lambda w: observe(w, node, report)
 
 
-def _progress_part(node: str, uid: str, points: Iterable[ProgressPoint]) -> Part:
-    return lambda w: _progress(w, node, uid, points)
+def _progress_part(node: str, uid: str, points: Iterable[ProgressPoint], now: float) -> Part:
+    return lambda w: _progress(w, node, uid, points, now)
 
 
 def _stock_part(node: str, uid: str, items: Iterable[CheckpointItem]) -> Part:
@@ -92,24 +93,32 @@ def _evidence(w: Writer, node: str, items: Iterable[Evidence]) -> bool:
     return w.add_evidence(kept) > 0
 
 
-def _progress(w: Writer, node: str, uid: str, points: Iterable[ProgressPoint]) -> bool:
+def _progress(w: Writer, node: str, uid: str, points: Iterable[ProgressPoint], now: float) -> bool:
     """The loop need not hurry: it finds the new step when it looks next."""
     attempt = _attempt(w, node, uid)
-    sound = [one for one in points if 0 <= one.step < _LARGEST and sound_time(one.at)]
-    if attempt is None or not sound:
+    heard_of = [one for one in points if -1 <= one.step < _LARGEST and sound_time(one.at)]
+    if attempt is None or not heard_of:
         return False
+    sound = [one for one in heard_of if one.step >= 0]
     w.add_progress(uid, sound)
-    steps = [one.step for one in sound]
-    fields: dict[str, Any] = {}
+    steps = [one.step for one in sound if not one.mark]
+    fields = follow(w, attempt, heard_of, now)
+    if not steps:
+        _patch(w, attempt, fields)
+        return False
     if attempt.first_step is None:
         fields["first_step"] = min(steps)
     if attempt.last_step is None or max(steps) > attempt.last_step:
         fields["last_step"] = max(steps)
         losses = [one.loss for one in sound if one.step == max(steps) and one.loss is not None]
         fields["loss"] = losses[0] if losses else attempt.loss
-    if fields and attempt.phase is not AttemptPhase.ENDED:
-        w.patch_attempt(uid, **fields)
+    _patch(w, attempt, fields)
     return False
+
+
+def _patch(w: Writer, attempt: AttemptRecord, fields: dict[str, Any]) -> None:
+    if fields and attempt.phase is not AttemptPhase.ENDED:
+        w.patch_attempt(attempt.uid, **fields)
 
 
 def _stock(w: Writer, node: str, uid: str, items: Iterable[CheckpointItem]) -> bool:

@@ -21,6 +21,8 @@ it is told in one transaction. Invariants of the matrix:
 | Placed, Launching  | all Running or exited with 0    | Running                                   |
 | Placed, Launching  | the launch timeout has passed   | Stopping: LaunchTimeout                   |
 | Running            | the time limit has passed       | Stopping: TimeLimit                       |
+| Running            | silent for longer than it may   | all ranks are looked at                   |
+| Running            | they have been looked at        | Stopping, unless they are seen at work    |
 | Stopping           | all terminal                    | Ended: as decided                         |
 | any                | anything else                   | stays                                     |
 """
@@ -33,7 +35,8 @@ from msgspec import Struct
 
 from controller.launch.roles import head_of
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
-from muster.quantity import parse_duration
+from controller.recovery import watching
+from muster.quantity import format_duration, parse_duration
 from muster.reasons import End
 from muster.states import WORKER_TERMINAL, AttemptPhase, WorkerPhase
 
@@ -49,6 +52,8 @@ class Next(StrEnum):
     RUN = "run"
     STOP = "stop"
     END = "end"
+    EXAMINE = "examine"
+    JUDGE = "judge"
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -80,7 +85,7 @@ def advance(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerReco
         message = f"role {head_of(job.spec)} has succeeded"
         return Advance(next=Next.STOP, reason=End.SUCCEEDED, message=message, grace=save_grace(job.spec))
     if attempt.phase is AttemptPhase.RUNNING:
-        return _running(job, attempt, now)
+        return _running(job, attempt, workers, now)
     return _launching(job, attempt, workers, now)
 
 
@@ -91,7 +96,7 @@ def head_is_done(spec: dict[str, Any], workers: Sequence[WorkerRecord]) -> bool:
     return bool(mine) and all(worker.phase is WorkerPhase.EXITED for worker in mine)
 
 
-def _running(job: JobRecord, attempt: AttemptRecord, now: float) -> Advance:
+def _running(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float) -> Advance:
     limit = job.spec.get("timeLimit")
     if limit and attempt.running_at is not None and now >= attempt.running_at + parse_duration(limit):
         return Advance(
@@ -100,7 +105,25 @@ def _running(job: JobRecord, attempt: AttemptRecord, now: float) -> Advance:
             message=f"the time limit of {limit} has passed",
             grace=save_grace(job.spec),
         )
-    return STAY
+    return _watched(job, attempt, workers, now)
+
+
+def _watched(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float) -> Advance:
+    """Silence is looked into, and judged when every worker has been looked at or has not answered in time."""
+    at, suspect = watching.due(job, attempt), attempt.watch.suspect if attempt.watch else None
+    if at is None:
+        return STAY
+    if suspect is None:
+        return Advance(next=Next.EXAMINE) if now >= at else STAY
+    running = [worker for worker in workers if worker.phase is WorkerPhase.RUNNING]
+    if now < at and any(worker.examined != suspect.uid for worker in running):
+        return STAY
+    doing = "" if suspect.phase in watching.STEPPING else f" (phase {suspect.phase})"
+    message = (
+        f"no progress for {format_duration(suspect.silence)}{doing}, where {format_duration(suspect.limit)} are allowed"
+    )
+    failed_at = suspect.at - suspect.silence
+    return Advance(next=Next.JUDGE, grace=kill_grace(job.spec), message=message, failed_at=failed_at)
 
 
 def _launching(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float) -> Advance:
@@ -130,9 +153,10 @@ def deadline(job: JobRecord, attempt: AttemptRecord) -> float | None:
     if attempt.phase in (AttemptPhase.PLACED, AttemptPhase.LAUNCHING):
         return attempt.placed_at + parse_duration(job.spec.get("recovery", {}).get("launchTimeout", "10m"))
     limit = job.spec.get("timeLimit")
+    dates = [watching.due(job, attempt)]
     if attempt.phase is AttemptPhase.RUNNING and limit and attempt.running_at is not None:
-        return attempt.running_at + parse_duration(limit)
-    return None
+        dates.append(attempt.running_at + parse_duration(limit))
+    return min((date for date in dates if date is not None), default=None)
 
 
 def ended_badly(worker: WorkerRecord) -> bool:

@@ -14,6 +14,7 @@ from functools import partial
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from controller.acts import hangs
 from controller.acts.advance import write_advance
 from controller.acts.alerts import write_alerts
 from controller.acts.arrays import write_array
@@ -235,6 +236,10 @@ class Loop:
                 return False
             case Next.END:
                 write_end(w, job, attempt, workers, step.reason, now=now, new_id=self._new_id)
+            case Next.EXAMINE:
+                hangs.examine(w, job, attempt, workers, now)
+            case Next.JUDGE:
+                hangs.judge(w, job, attempt, workers, step, now)
             case Next.NEW_PORTS:
                 write_new_ports(w, job, attempt, workers, self._ports, now=now)
             case _:

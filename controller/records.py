@@ -145,6 +145,31 @@ class ResumePoint(Struct, frozen=True, kw_only=True, gc=False):
     checkpoint_uid: str = ""
 
 
+class Suspicion(Struct, frozen=True, kw_only=True, gc=False):
+    """No progress for longer than this job's own times allow. `uid` names the look at all ranks that was asked for."""
+
+    uid: str
+    at: float
+    silence: float
+    limit: float
+    phase: str = ""
+    rank: int | None = None
+    """The one rank that stays behind, where the others go on."""
+
+
+class Watch(Struct, frozen=True, kw_only=True, gc=False):
+    """How an attempt gets on. `at`: its last sign of progress, `phase` (empty: training) began at `since`, both by the
+    API's clock; `paces` are the last silences between signs, in seconds, by phase. `told`: what was said of its loss."""
+
+    at: float = 0.0
+    phase: str = "start"
+    since: float = 0.0
+    paces: dict[str, tuple[float, ...]] = {}
+    losses: tuple[float, ...] = ()
+    told: tuple[str, ...] = ()
+    suspect: Suspicion | None = None
+
+
 class AttemptRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One run of a restart scope on one placement. The timeline: placed, launching, running, detected (the first
     evidence of its end reached the controller), stopping, ended (every process confirmed dead), decided."""
@@ -176,6 +201,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, gc=False):
     stopping_at: float | None = None
     ended_at: float | None = None
     decided_at: float | None = None
+    watch: Watch | None = None
     revision: int = 0
 
 
@@ -213,6 +239,9 @@ class WorkerRecord(Struct, frozen=True, kw_only=True, gc=False):
     ready_at: float | None = None
     running_at: float | None = None
     ended_at: float | None = None
+    examine: str = ""
+    """A look at its processes that the loop asks for, and `examined` the last one that its agent has told of."""
+    examined: str = ""
     revision: int = 0
 
 

@@ -133,6 +133,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     cpu_milli: int = 0
     memory: int = 0
     origin: Origin | None = None
+    examine: str = ""
+    """A look at its processes that the controller asks for, by its uid: stacks, states, flight recorders."""
 
 
 class RankExit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -159,6 +161,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     message: str = ""
     problem: str = ""  # a code, e.g. PORT_BUSY, NO_SUCH_COMMAND, WORKDIR_MISSING, DISK_FULL, VANISHED, FENCED
     busy_ports: tuple[int, ...] = ()
+    examined: str = ""  # the look that was asked for last is over, and what it found has been told
 
 
 class CheckpointItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -175,11 +178,17 @@ class CheckpointItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 class ProgressPoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """`seconds`: of this rank's own work at the step, without waiting for others. `mark`: no new step, only `phase` has
+    begun; `step` is then the last one, -1 before the first. `bad`: the loss was nan, inf or -inf."""
+
     step: int
     at: float
     rank: int | None = None
     loss: float | None = None
     phase: str = ""
+    seconds: float | None = None
+    mark: bool = False
+    bad: str = ""
 
 
 class NodeTask(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

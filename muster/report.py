@@ -35,12 +35,15 @@ _kept: dict[str, object] | None = None
 _written_at = -math.inf
 
 
-def progress(step: int, loss: float | None = None, **more: object) -> None:
-    """The step that has been completed, its loss, and other numbers or short texts by name."""
+def progress(step: int, loss: float | None = None, *, seconds: float | None = None, **more: object) -> None:
+    """The step that has been completed, its loss, and other numbers or short texts by name. `seconds`: of this rank's
+    own work at it, without waiting for other ranks: by them a slow rank is told from those that wait for it."""
     try:
         line: dict[str, object] = {"step": int(step)}
         if loss is not None:
             line["loss"] = _plain(loss)
+        if seconds is not None:
+            line["seconds"] = _plain(seconds)
         _send({**line, **{name: _plain(value) for name, value in more.items()}}, thin=True)
     except Exception:  # a report is never worth a training step
         return

@@ -33,11 +33,12 @@ class Folder:
         self.diary, self.errors, self.report = path / "diary.jsonl", path / "shim.err", path / "report.jsonl"
         self.work, self.logs, self.streams = path / "work", path / "logs", path / "streams"
         self.shipped, self.acked = path / "shipped.json", path / "acked"
+        self.recorders = self.work / ".recorders"
 
     def create(self) -> None:
         """Raises OSError."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for folder in (self.work, self.logs, self.streams):
+        for folder in (self.work, self.logs, self.streams, self.recorders):
             folder.mkdir(exist_ok=True, mode=0o700)
 
     def exists(self) -> bool:

@@ -16,6 +16,7 @@ import sys
 BUDGET = 2.0
 """Seconds of computing for one batch of lines."""
 MAX_LINE = 4096
+NOT_FINITE = re.compile(rb"-?(nan|inf)\b", re.IGNORECASE)
 
 
 def find(pattern: re.Pattern[bytes], line: bytes) -> dict[str, object] | None:
@@ -28,8 +29,11 @@ def find(pattern: re.Pattern[bytes], line: bytes) -> dict[str, object] | None:
         step = int(groups.get("step") or b"")
     except ValueError:
         return None
+    told = groups.get("loss") or b""
+    if strange := NOT_FINITE.match(told):
+        return {"step": step, "loss": strange[0].lower().decode()}
     try:
-        loss = float(groups.get("loss") or b"nan")
+        loss = float(told or b"nan")
     except ValueError:
         loss = float("nan")
     return {"step": step, "loss": loss if abs(loss) < float("inf") else None}

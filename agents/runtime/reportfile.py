@@ -21,6 +21,7 @@ from muster.protocol import ProgressPoint
 
 MAX_LINE = 16 * 1024
 MAX_READ = 2**20
+MOST_RANKS = 4096
 MAX_SKEW = 3600.0
 """Seconds by which a rank's own time may differ from now before it is not believed."""
 
@@ -29,6 +30,8 @@ class Said(Struct, frozen=True):
     """One line. All are None for a line that says nothing new."""
 
     point: ProgressPoint | None = None
+    phase: str = ""
+    rank: int | None = None
     checkpoint: str | None = None
     measurement: dict[str, Any] | None = None
 
@@ -54,10 +57,22 @@ def _point(data: dict[str, Any], now: float) -> Said | None:
     step, at, rank = _integer(data.get("step")), _finite(data.get("time")), _integer(data.get("rank"))
     phase = data["phase"][:64] if isinstance(data.get("phase"), str) else ""
     if step is None or not 0 <= step < 2**63:
-        return Said() if phase else None
+        return Said(phase=phase, rank=rank) if phase else None
     if at is None or abs(at - now) > MAX_SKEW:
         at = now
-    return Said(point=ProgressPoint(step=step, at=at, rank=rank, loss=_finite(data.get("loss")), phase=phase))
+    seconds = _finite(data.get("seconds"))
+    return Said(
+        point=ProgressPoint(step=step, at=at, rank=rank, loss=_finite(data.get("loss")), phase=phase,
+                            seconds=seconds if seconds is not None and seconds >= 0 else None,
+                            bad=_not_finite(data.get("loss")))
+    )  # fmt: skip
+
+
+def _not_finite(loss: object) -> str:
+    """`nan`, `inf` or `-inf`, as the reporter or JSON's extensions write them."""
+    if isinstance(loss, float) and not math.isfinite(loss):
+        return str(loss)
+    return loss.lower() if isinstance(loss, str) and loss.lower() in ("nan", "inf", "-inf") else ""
 
 
 def _integer(value: object) -> int | None:
@@ -79,6 +94,7 @@ class ReportReader:
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._rest = path, 0, b""
         self.malformed = 0
+        self._steps: dict[int | None, int] = {}
 
     def behind(self) -> int:
         """Bytes that have not been read."""
@@ -113,4 +129,15 @@ class ReportReader:
             self._rest = self._rest[: MAX_LINE + 1]  # stays malformed, whatever comes
         said = [parse_line(line, now) for line in lines if line.strip()]
         self.malformed += said.count(None)
-        return [each for each in said if each is not None]
+        return [self._placed(each, now) for each in said if each is not None]
+
+    def _placed(self, said: Said, now: float) -> Said:
+        """A phase that begins is a point at the step that its rank has done last."""
+        if said.point is not None:
+            if said.point.rank in self._steps or len(self._steps) < MOST_RANKS:
+                self._steps[said.point.rank] = said.point.step
+            return said
+        if not said.phase:
+            return said
+        step = self._steps.get(said.rank, -1)
+        return Said(point=ProgressPoint(step=step, at=now, rank=said.rank, phase=said.phase, mark=True))

@@ -19,9 +19,11 @@ from agents.runtime.prepare import Refusal
 from agents.runtime.reportfile import MAX_READ, ReportReader
 from agents.runtime.sources import Source as LogSource
 from agents.runtime.stocktaking import Stock, take_stock
+from agents.runtime.threads import in_thread
 from agents.runtime.users import User
 from muster.clock import Clock
 from muster.evidence import Evidence, Source
+from muster.flight import newest
 from muster.protocol import Assignment, CheckpointItem, LogChunk, ProgressPoint
 
 log = logging.getLogger("muster.agent")
@@ -142,6 +144,25 @@ class Telling:
             return
         for rank, text in (await postmortem.stacks(self._children, pids, spy)).values():
             self._evidence.append(self._seen(Source.STACK, text, rank=rank))
+
+    async def examine(self, look: str, pids: set[int]) -> None:
+        """What each of its ranks is at: told as evidence that names the look."""
+        folder = self._folder.recorders
+        asked = postmortem.ask(folder)
+        began = self._clock.boottime()
+        for one in await postmortem.look(self._children, pids, postmortem.py_spy()):
+            seen = self._seen(
+                Source.STACK, one.text, rank=one.rank, look=look, pid=one.pid, state=one.state, share=one.share
+            )
+            self._evidence.append(seen)
+        while asked and self._clock.boottime() < began + postmortem.RECORDER:
+            await asyncio.sleep(0.1)
+            if len(await in_thread(lambda: list(folder.glob("dump.*")), timeout=postmortem.RECORDER)) >= asked:
+                break
+        for rank, flight in (await in_thread(lambda: postmortem.flights(folder), timeout=10.0)).items():
+            calls = newest(flight, postmortem.CALLS)
+            self._evidence.append(self._seen(Source.COLLECTIVE, "", rank=rank, look=look, calls=calls))
+        self._on_news()
 
     def _find_cores(self, history: History) -> None:
         if not history.dumped:

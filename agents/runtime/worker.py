@@ -82,6 +82,8 @@ class Worker:
         self._told_to_stop: Wanted | None = None
         self._waits = self._doing = ""
         self._prologue_over = False
+        self._examining = self._examined = ""
+        self._looking: asyncio.Task[None] | None = None
         self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news, self._user)
         self.report = self._describe(around.clock.now())
 
@@ -91,6 +93,9 @@ class Worker:
         """`assignment` must have been saved already."""
         if assignment is not None:
             self.assignment = self.telling.assignment = assignment
+            if assignment.examine and assignment.examine != self._examining:
+                self._examining = assignment.examine
+                self._looking = asyncio.create_task(self._examine(assignment.examine))
         if wanted.desired == "" and self.wanted.desired != "":
             self._unlisted_at = self._around.clock.boottime()
         if wanted != self.wanted:
@@ -113,6 +118,16 @@ class Worker:
     def renewed(self) -> None:
         """The lease has moved: so does the deadline at which the shim kills."""
         self._link.send(do="deadline", at=self._deadline())
+
+    async def _examine(self, look: str) -> None:
+        """An agent that is new looks again: what it finds twice is told once."""
+        try:
+            self.history = diary.fold(diary.read(self.folder.diary))
+            await self.telling.examine(look, self.processes())
+        except Exception:
+            log.exception("worker %s: it could not be looked at", self.uid)
+        self._examined = look
+        self._say()
 
     def _user(self) -> User | None:
         """Raises LookupError."""
@@ -156,6 +171,8 @@ class Worker:
                 continue
             if not acted and not self.forgotten:
                 await self._woken.wait()
+        if self._looking is not None:
+            self._looking.cancel()
         self._link.close()
         self.telling.close()
 
@@ -226,7 +243,8 @@ class Worker:
         """A worker that is not listed any more is somebody else's by now: no grace."""
         if self._told_to_stop == self.wanted and self.history.stopped:
             return
-        if self._told_to_stop is None and self.assignment.failing and self.wanted.desired == "stop":
+        first = self._told_to_stop is None and not self._examined
+        if first and self.assignment.failing and self.wanted.desired == "stop":
             await self.telling.take_stacks(self.processes())
         self._told_to_stop = self.wanted
         grace = self.assignment.grace if self.wanted.desired == "stop" else 0.0
@@ -402,6 +420,7 @@ class Worker:
             at=since,
             revision=h.revision or self.assignment.revision,
             exits=h.exits,
+            examined=self._examined,
             message=h.message
             or self._waits
             or self._doing

@@ -51,6 +51,8 @@ def _news(worker: WorkerRecord, seen: Observation) -> dict[str, Any]:
     news: dict[str, Any] = {}
     if seen.exits and seen.exits != worker.exits:
         news["exits"] = seen.exits
+    if seen.examined and seen.examined != worker.examined:
+        news["examined"] = seen.examined
     if seen.template_revision in (0, worker.template_revision):
         for field in ("problem", "message", "busy_ports"):
             if getattr(seen, field) != getattr(worker, field):

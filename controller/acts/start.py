@@ -12,6 +12,7 @@ from controller.launch.roles import in_rank_order, spec_of
 from controller.launch.types import LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord, NodeRecord, WorkerRecord
 from controller.recovery.checkpoints import choose, redone_steps, spoiled
+from controller.recovery.watching import inherited
 from controller.scheduling.columns import takes_work
 from controller.scheduling.types import Start, WorkerPlacement
 from controller.state.writing import Writer
@@ -225,6 +226,7 @@ def _attempt(
         resume=resume,
         redone_steps=redone_steps(last_step, resume),
         placed_at=now,
+        watch=inherited(max(earlier, key=lambda one: one.number).watch) if earlier else None,
     )
 
 

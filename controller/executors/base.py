@@ -39,6 +39,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     message: str = ""
     busy_ports: tuple[int, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    examined: str = ""
 
 
 class Executor(Protocol):

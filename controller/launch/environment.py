@@ -6,6 +6,13 @@ from controller.launch.program import literal
 from controller.launch.types import Gang, PlacedWorker
 from muster.accelerators import catalogue
 
+RECORDERS: Final = {
+    "TORCH_FR_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "%{dir}/.recorders/dump.",
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "%{dir}/.recorders/pipe.",
+}
+"""PyTorch's flight recorders, where the agent asks for them and reads them when a gang seems to hang."""
 INTERFACES: Final = {"GLOO_SOCKET_IFNAME": "%{interface}", "NCCL_SOCKET_IFNAME": "%{interface}"}
 
 
@@ -43,6 +50,7 @@ def environment(gang: Gang, worker: int) -> dict[str, str]:
         env["MUSTER_CHECKPOINT_DIR"] = _folder(checkpoint["directory"])
     kind = catalogue().get(placed.device_type or "")
     if kind is not None and placed.devices:
+        env |= RECORDERS if kind.vendor == "nvidia" else {}
         env[kind.visible_devices] = ",".join(str(device) for device in placed.devices)
     return env
 

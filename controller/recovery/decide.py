@@ -12,9 +12,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.records import Verdict
+from controller.records import Verdict, WorkerRecord
 from controller.recovery.hardware import proof
 from controller.recovery.policy import POLICIES, USAGE, exit_meaning, innocent
+from controller.recovery.ranks import look
 from controller.recovery.reading import KILL, End, culprit, ends
 from controller.recovery.repetition import INFRASTRUCTURE, idle_attempts, same_ends
 from controller.recovery.start import could_not_start
@@ -122,6 +123,50 @@ def hardware(scene: Scene) -> Verdict | None:
     )
 
 
+def hung(scene: Scene) -> Verdict | None:
+    """It was stopped because it had made no progress for too long: all ends came after that. Never an eviction on a
+    silence alone; the second time in a row with the same rank in the same place its node is replaced."""
+    watch, stopping = scene.case.attempt.watch, scene.case.attempt.stopping_at
+    suspect = watch.suspect if watch is not None else None
+    if suspect is None or stopping is None or any(not end.victim and end.at < stopping for end in scene.ends):
+        return None
+    found = look(scene.case.evidence, suspect.uid)
+    if found is not None and found.kind == "at-work":
+        found = None
+    category, action = HANGS[found.kind if found else "unknown"]
+    what = scene.case.attempt.message or "it made no progress"
+    where = found.node if found is not None and found.kind not in ("desync", "behind") else ""
+    rank = found.rank if found is not None else None
+    node = where or next((worker.node for worker in scene.case.workers if _has_rank(worker, rank)), "")
+    mark = f"hang:{category}|{'' if rank is None else rank}|{node if rank is not None else ''}"
+    again = same_ends(scene.case, mark) > 1
+    if again and action == "restart" and node and rank is not None:
+        return Verdict(category=category, action="replace", why=f"{what}, again; {does('replace')}", culprit_rank=rank,
+                       culprit_nodes=(node,), node_at_fault=True, certainty="likely", fingerprint=mark,
+                       decided_by=(found.why,) if found else ())  # fmt: skip
+    if again and category == "user_code_desync":
+        action = "fail"
+    return Verdict(category=category, action=action, why=f"{what}; {does(action)}", culprit_rank=rank,
+                   node_at_fault=False if category == "user_code_desync" else None, fingerprint=mark,
+                   certainty="likely" if found else "possible", decided_by=(found.why,) if found else ())  # fmt: skip
+
+
+HANGS: Final = {
+    "stopped": ("rank_hung", "restart"),
+    "blocked": ("rank_hung", "restart"),
+    "elsewhere": ("rank_hung", "restart"),
+    "behind": ("rank_behind", "restart"),
+    "desync": ("user_code_desync", "restart"),
+    "unknown": ("hang_unknown", "restart"),
+}
+"""What a look at all ranks has found, to category and action."""
+
+
+def _has_rank(worker: WorkerRecord, rank: int | None) -> bool:
+    first = worker.template.first_rank
+    return rank is not None and first <= rank < first + worker.template.ranks
+
+
 def vanished(scene: Scene) -> Verdict | None:
     """The machine is alive, the worker is not. A rank that had failed on its own before is the cause, not this."""
     gone = [worker for worker in scene.case.workers if worker.problem in ("VANISHED", "FENCED")]
@@ -204,6 +249,7 @@ RULES: Final[Sequence[Rule]] = (
     node_lost,
     start_refused,
     hardware,
+    hung,
     vanished,
     out_of_memory,
     known_kind,
@@ -227,7 +273,7 @@ def _with_progress(scene: Scene, verdict: Verdict) -> Verdict:
     limit = int(scene.case.job.spec.get("recovery", {}).get("noProgressLimit", 2))
     what = verdict.why.partition(";")[0]
     same, idle = same_ends(scene.case, verdict.fingerprint), idle_attempts(scene.case)
-    from_outside = end.signal == KILL and not end.oom
+    from_outside = end.signal == KILL and not end.oom and not verdict.fingerprint.startswith("hang:")
     if verdict.action == "previous_checkpoint" and _other_checkpoint(scene.case):
         return verdict
     if same >= limit and not from_outside:

@@ -161,11 +161,19 @@ class FactWriter(Transaction):
         if not points or self._one(ATTEMPT, uid=attempt_uid) is None:
             return
         rows = {(p.step, -1 if p.rank is None else p.rank, p.phase): p for p in points}
-        put = insert_or(self._dialect, _progress, ("attempt_uid", "step", "rank", "phase"), ("at", "loss"))
+        put = insert_or(self._dialect, _progress, ("attempt_uid", "step", "rank", "phase"), ("at", "loss", "seconds"))
         self._connection.execute(
             put,
             [
-                {"attempt_uid": attempt_uid, "step": step, "rank": rank, "phase": phase, "at": p.at, "loss": p.loss}
+                {
+                    "attempt_uid": attempt_uid,
+                    "step": step,
+                    "rank": rank,
+                    "phase": phase,
+                    "at": p.at,
+                    "loss": p.loss,
+                    "seconds": p.seconds,
+                }
                 for (step, rank, phase), p in sorted(rows.items(), key=lambda item: item[0])
             ],
         )

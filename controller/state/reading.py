@@ -389,7 +389,7 @@ class Facts(Records):
         """The newest `limit` points, oldest first."""
         table = tables.progress
         statement = (
-            select(table.c.step, table.c.at, table.c.rank, table.c.loss, table.c.phase)
+            select(table.c.step, table.c.at, table.c.rank, table.c.loss, table.c.phase, table.c.seconds)
             .where(table.c.attempt_uid == attempt_uid)
             .order_by(table.c.at.desc(), table.c.step.desc(), table.c.rank.desc(), table.c.phase.desc())
             .limit(limit)
@@ -399,5 +399,5 @@ class Facts(Records):
 
 
 def _point(row: Sequence[Any]) -> ProgressPoint:
-    step, at, rank, loss, phase = row
-    return ProgressPoint(step=step, at=at, rank=None if rank < 0 else rank, loss=loss, phase=phase)
+    step, at, rank, loss, phase, seconds = row
+    return ProgressPoint(step=step, at=at, rank=None if rank < 0 else rank, loss=loss, phase=phase, seconds=seconds)

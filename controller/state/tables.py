@@ -218,6 +218,7 @@ progress = Table(
     Column("phase", Words, nullable=False),
     Column("at", Double, nullable=False),
     Column("loss", Double),
+    Column("seconds", Double),
     PrimaryKeyConstraint("attempt_uid", "step", "rank", "phase"),
 )
 

@@ -12,7 +12,7 @@ from muster.resources.meta import API_VERSION, Labels, Metadata, Model, Name
 from muster.resources.order import After, Array
 from muster.resources.placing import MAX_WORKERS, Accelerators, Nodes, Preemption, Toleration, Topology
 from muster.resources.program import Command, Environment
-from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, Memory
+from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationOrNever, HangAfter, Memory
 from muster.resources.roles import Role
 from muster.resources.running import Limits, Mount, Ulimits, check_image
 
@@ -75,6 +75,9 @@ class Recovery(Model):
     """From the commit of a placement to running ranks, or the attempt is given up."""
     kill_grace: Duration = "5s"
     """Time between signal and kill for the rest of a gang of which a part has failed."""
+    hang_after: HangAfter = "auto"
+    """Silence after which a job that has shown progress is taken to hang: auto learns it from the job's own times, phase
+    by phase; a duration, never, or one for each phase (start, train, save, ...) by its name."""
 
 
 class Notify(Model):

@@ -56,11 +56,23 @@ def _percent(value: object) -> object:
     return value
 
 
+def _hang_after(value: object) -> object:
+    """A duration, `auto` or `never`, for all phases or by their names."""
+    if isinstance(value, dict):
+        return {str(name): _hang_after_word(each) for name, each in value.items()}
+    return _hang_after_word(value)
+
+
+def _hang_after_word(value: object) -> str:
+    return value if value in ("auto", "never") else str(_duration(value))
+
+
 Cpu = Annotated[str, BeforeValidator(_cpu)]
 Memory = Annotated[str, BeforeValidator(_memory)]
 Duration = Annotated[str, BeforeValidator(_duration)]
 DurationOrAuto = Annotated[str, BeforeValidator(_duration_or_auto)]
 DurationOrNever = Annotated[str, BeforeValidator(_duration_or_never)]
+HangAfter = Annotated[str | dict[str, str], BeforeValidator(_hang_after)]
 Moment = Annotated[str, BeforeValidator(_moment)]
 """A point in time."""
 Percent = Annotated[str, BeforeValidator(_percent)]

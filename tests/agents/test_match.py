@@ -19,8 +19,8 @@ REGEX = r"step (?P<step>\d+) loss (?P<loss>\S+)"
     ("line", "found"),
     [
         ("step 3 loss 0.25", {"step": 3, "loss": 0.25}),
-        ("[rank0] epoch 1 step 3 loss nan!", {"step": 3, "loss": None}),
-        ("step 3 loss inf", {"step": 3, "loss": None}),
+        ("[rank0] epoch 1 step 3 loss nan!", {"step": 3, "loss": "nan"}),
+        ("step 3 loss inf", {"step": 3, "loss": "inf"}),
         ("step x loss 1", None),
         ("", None),
         ("step 3 loss 1" + "x" * 5000, {"step": 3, "loss": None}),

@@ -20,9 +20,9 @@ LINES = [
     ),
     ('{"step": 7}', ProgressPoint(step=7, at=NOW)),
     ('{"progress": {"step": 7, "loss": 1}, "rank": 2}', ProgressPoint(step=7, at=NOW, rank=2, loss=1.0)),
-    ('{"step": 7, "loss": "nan"}', ProgressPoint(step=7, at=NOW)),
-    ('{"step": 7, "loss": NaN}', ProgressPoint(step=7, at=NOW)),
-    ('{"step": 7, "loss": 1e999}', ProgressPoint(step=7, at=NOW)),
+    ('{"step": 7, "loss": "nan"}', ProgressPoint(step=7, at=NOW, bad="nan")),
+    ('{"step": 7, "loss": NaN}', ProgressPoint(step=7, at=NOW, bad="nan")),
+    ('{"step": 7, "loss": 1e999}', ProgressPoint(step=7, at=NOW, bad="inf")),
     ('{"step": 7, "time": 5}', ProgressPoint(step=7, at=NOW)),
     ('{"step": 7, "rank": "x"}', ProgressPoint(step=7, at=NOW)),
     ('{"step": 7, "phase": "save"}', ProgressPoint(step=7, at=NOW, phase="save")),
@@ -39,8 +39,16 @@ def test_checkpoint_lines(line: str) -> None:
     assert parse_line(line.encode(), NOW) == Said(checkpoint="/c/step-1")
 
 
-def test_a_phase_alone_is_no_progress() -> None:
-    assert parse_line(b'{"phase": "load"}', NOW) == Said()
+def test_a_phase_alone_is_no_step_but_marks_where_it_began(tmp_path: Path) -> None:
+    assert parse_line(b'{"phase": "load"}', NOW) == Said(phase="load")
+    path = tmp_path / "report.jsonl"
+    path.write_text('{"phase": "load"}\n{"step": 7}\n{"phase": "save"}\n')
+    points = [said.point for said in ReportReader(path).read(NOW)]
+    assert [(point.step, point.phase, point.mark) for point in points if point] == [
+        (-1, "load", True),
+        (7, "", False),
+        (7, "save", True),
+    ]
 
 
 BAD = [
