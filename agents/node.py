@@ -353,7 +353,7 @@ class Node:
     def log_acked(self, ack: LogAck) -> None:
         worker = self._workers.get(ack.worker_uid)
         if worker is not None:
-            worker.telling.log_acked(ack.rank, ack.offset)
+            worker.telling.log_acked(ack.rank, ack.offset, ack.begin)
             if worker.wanted.desired == "":
                 worker.wake()
 

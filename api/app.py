@@ -53,6 +53,7 @@ from api.services import Services
 from api.sessions import Desk
 from api.settings import Settings
 from api.stream import Pools, Stream
+from controller.agreeing import agree
 from controller.state import Store, StoreError, TokenRecord, Writer, open_store
 from controller.state.hints import Hints
 from controller.telemetry.tracing import exporter
@@ -155,6 +156,8 @@ def prepare(here: Services) -> None:
     """What must be there before the first request. Raises StoreError, BadSecret, OSError."""
     here.logs.prepare()
     here.store.migrate()
+    if isinstance(here.clock, SystemClock):
+        agree(here.clock, here.store)
     files = here.settings
     admin, agent = (read_or_make(path, new_secret) for path in (files.admin_token_file, files.agent_token_file))
     here.authenticator.secret = read_or_make(files.secret_file, new_secret)

@@ -66,7 +66,7 @@ class Intake:
             self._enough.clear()
             for run in runs(chunks):
                 await until_done(lambda: self._keep(run))  # noqa: B023
-                self._acknowledge(LogAck(worker_uid=run.worker_uid, rank=run.rank, offset=run.end))
+                self._acknowledge(LogAck(worker_uid=run.worker_uid, rank=run.rank, begin=run.offset, offset=run.end))
 
     def _keep(self, run: Run) -> None:
         """What is not this node's is thrown away: acknowledged, since the agent would send it for ever."""

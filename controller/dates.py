@@ -11,8 +11,9 @@ from controller.records import AttemptRecord, JobRecord
 class Dates:
     """The deadlines of live attempts, by the loop's picture."""
 
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, picture: Picture, attended: float = 0.0) -> None:
+        """`attended` as `lifecycle.advance` takes it."""
+        self._picture, self._attended = picture, attended
         self._heap: list[tuple[float, str]] = []
         self._noted: dict[str, float] = {}  # by attempt, the date that holds
         self._overdue: set[str] = set()
@@ -20,7 +21,7 @@ class Dates:
     def note(self, job: JobRecord, attempts: Iterable[AttemptRecord]) -> None:
         """The dates of a job of which something changed."""
         for attempt in attempts:
-            at = deadline(job, attempt)
+            at = deadline(job, attempt, self._attended)
             if at is not None and self._noted.get(attempt.uid) != at:
                 self._noted[attempt.uid] = at
                 heapq.heappush(self._heap, (at, attempt.uid))
@@ -35,7 +36,7 @@ class Dates:
         for uid in list(self._overdue):
             attempt = self._picture.attempts.get(uid)
             job = self._picture.jobs.get(attempt.job_uid) if attempt is not None else None
-            at_last = deadline(job, attempt) if attempt is not None and job is not None else None
+            at_last = deadline(job, attempt, self._attended) if attempt is not None and job is not None else None
             if attempt is None or at_last is None or at_last > now:
                 self._overdue.discard(uid)
                 if attempt is None:

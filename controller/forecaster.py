@@ -7,10 +7,12 @@ import os
 import select
 import socket
 import sys
+from contextlib import suppress
 
 import structlog
 
 from controller import logs
+from controller.agreeing import agree
 from controller.forecasting import Forecaster
 from controller.main import new_id
 from controller.settings import from_environment
@@ -31,6 +33,8 @@ def main(words: list[str]) -> int:
     os.nice(NICE)
     clock = SystemClock()
     store = open_store(settings.database_url, clock=clock, new_id=new_id)
+    with suppress(StoreUnavailable):
+        agree(clock, store)
     maker = f"{socket.gethostname()}:{os.getpid()}:{new_id()[-8:]}"
     try:
         forecaster = Forecaster(store, clock, maker, standby="standby" in words)

@@ -69,8 +69,11 @@ class Advance(Struct, frozen=True, kw_only=True):
 STAY = Advance(next=Next.STAY)
 
 
-def advance(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float) -> Advance:
-    """One row of the matrix above. `now` is UTC seconds."""
+def advance(
+    job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float, attended: float = 0.0
+) -> Advance:
+    """One row of the matrix above. `now` is UTC seconds; from `attended` on somebody has led without a break: a launch
+    is not given up for time in which nobody could have helped it."""
     if attempt.phase is AttemptPhase.STOPPING:
         return Advance(next=Next.END, reason=attempt.reason) if _all_terminal(workers) else STAY
     if wish := _wish(job):
@@ -86,7 +89,7 @@ def advance(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerReco
         return Advance(next=Next.STOP, reason=End.SUCCEEDED, message=message, grace=save_grace(job.spec))
     if attempt.phase is AttemptPhase.RUNNING:
         return _running(job, attempt, workers, now)
-    return _launching(job, attempt, workers, now)
+    return _launching(job, attempt, workers, now, attended)
 
 
 def head_is_done(spec: dict[str, Any], workers: Sequence[WorkerRecord]) -> bool:
@@ -126,7 +129,9 @@ def _watched(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRec
     return Advance(next=Next.JUDGE, grace=kill_grace(job.spec), message=message, failed_at=failed_at)
 
 
-def _launching(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float) -> Advance:
+def _launching(
+    job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerRecord], now: float, attended: float
+) -> Advance:
     if any(worker.problem == PORT_BUSY and worker.phase is WorkerPhase.PREPARING for worker in workers):
         return Advance(next=Next.NEW_PORTS)
     started = [worker.phase in (WorkerPhase.RUNNING, WorkerPhase.EXITED) for worker in workers]
@@ -136,7 +141,7 @@ def _launching(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerR
     if all(ready) and any(worker.desired == "prepare" for worker in workers):
         return Advance(next=Next.GO)
     limit = job.spec.get("recovery", {}).get("launchTimeout", "10m")
-    if now >= attempt.placed_at + parse_duration(limit):
+    if now >= max(attempt.placed_at, attended) + parse_duration(limit):
         return Advance(
             next=Next.STOP,
             reason=End.LAUNCH_TIMEOUT,
@@ -148,10 +153,11 @@ def _launching(job: JobRecord, attempt: AttemptRecord, workers: Sequence[WorkerR
     return STAY
 
 
-def deadline(job: JobRecord, attempt: AttemptRecord) -> float | None:
+def deadline(job: JobRecord, attempt: AttemptRecord, attended: float = 0.0) -> float | None:
     """When `advance` may say something new although nothing was observed; UTC seconds."""
     if attempt.phase in (AttemptPhase.PLACED, AttemptPhase.LAUNCHING):
-        return attempt.placed_at + parse_duration(job.spec.get("recovery", {}).get("launchTimeout", "10m"))
+        limit = job.spec.get("recovery", {}).get("launchTimeout", "10m")
+        return max(attempt.placed_at, attended) + parse_duration(limit)
     limit = job.spec.get("timeLimit")
     dates = [watching.due(job, attempt)]
     if attempt.phase is AttemptPhase.RUNNING and limit and attempt.running_at is not None:

@@ -79,17 +79,19 @@ class Loop:
         pulse: Pulse | None = None,
         export: Export | None = None,
         alive: Callable[[], None] = lambda: None,
+        attended: float = 0.0,
     ) -> None:
-        """`alive` is called now and then within a long cycle: it renews the leader's lease."""
+        """`alive` is called now and then within a long cycle: it renews the leader's lease. `attended`: UTC seconds,
+        see `Election.attended`."""
         self._store, self._guard, self._executor = store, guard, executor
         self._publish, self._outbox, self._clock, self._new_id, self._lease = publish, outbox, clock, new_id, lease
         self._pulse, self._repair = pulse or Pulse(clock), repair or RepairPolicy()
-        self._alive, self._record = alive, record
+        self._alive, self._record, self._attended = alive, record, attended
         with store.read() as r:
             self._revision, records = r.snapshot()
             leases, repairs = r.leases(), r.repairs(live_only=True)
         self._picture = Picture([*records, *repairs])
-        self._dates = Dates(self._picture)
+        self._dates = Dates(self._picture, attended)
         self._chronicle = Chronicle(self._picture.attempts.values(), export)
         self._index: ClusterIndex = build(records, revision=self._revision)
         self._watch = LeaseWatch(lease)
@@ -210,7 +212,7 @@ class Loop:
         wrote = False
         for attempt in attempts:
             workers = self._picture.workers_of(attempt.uid)
-            if advance(job, attempt, workers, now).next is not Next.STAY:
+            if advance(job, attempt, workers, now, self._attended).next is not Next.STAY:
                 wrote |= self._write(partial(self._advance_attempt, attempt_uid=attempt.uid, now=now))
         return wrote
 
@@ -230,7 +232,7 @@ class Loop:
         if attempt is None or job is None or attempt.phase == "Ended":
             return False
         workers = w.workers(attempt_uid)
-        step = advance(job, attempt, workers, now)
+        step = advance(job, attempt, workers, now, self._attended)
         match step.next:
             case Next.STAY:
                 return False

@@ -16,6 +16,7 @@ import structlog
 
 from controller import logs
 from controller.acts.receipts import write_receipts
+from controller.agreeing import agree
 from controller.collecting import seldom_collect
 from controller.companion import Companion
 from controller.executors.agents import AgentsExecutor
@@ -73,6 +74,8 @@ class Controller:
         store = open_store(self._settings.database_url, clock=self._clock, new_id=self._new_id)
         try:
             store.migrate()
+            agree(self._clock, store)
+            self._drift = self._clock.drift()
             election = Election(store, self._holder, self._clock, self._settings.leader_lease)
             while not self.stop.is_set():
                 lease = election.campaign()
@@ -114,6 +117,7 @@ class Controller:
                 pulse=self.pulse,
                 export=self._export,
                 alive=alive,
+                attended=election.attended,
             )
             gc.unfreeze()  # what an earlier term left
             gc.collect()

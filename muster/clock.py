@@ -31,6 +31,12 @@ class SystemClock:
     def boottime(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
+    def agree(self, wall: float) -> float:
+        """Go by another machine's UTC seconds from now on, e.g. the database's. By how many seconds that was another."""
+        apart = wall - self.now()
+        self._boot_anchor, self._wall_anchor = self.boottime(), wall
+        return apart
+
     def drift(self) -> float:
         """Seconds by which the wall clock has moved against this clock since the start (0 when it never jumped)."""
         return time.time() - self.now()

@@ -313,10 +313,12 @@ class Ack(_Wire, frozen=True, kw_only=True, tag="ack"):
 
 
 class LogAck(_Wire, frozen=True, kw_only=True, tag="logAck"):
-    """Bytes before `offset` of this stream are in the log store."""
+    """Bytes from `begin` up to `offset` of this stream are in the log store; None, as an older server says: all before
+    `offset`."""
 
     worker_uid: str
     rank: int | None = None
+    begin: int | None = None
     offset: int
 
 

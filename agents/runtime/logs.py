@@ -54,10 +54,10 @@ class WorkerLogs:
                 )
         return None
 
-    def acknowledge(self, rank: int | None, offset: int) -> None:
+    def acknowledge(self, rank: int | None, offset: int, begin: int | None = None) -> None:
         """Raises OSError when it cannot be remembered. What is remembered is not needed here any more."""
         stream, name = self._streams.get(rank), _name(rank)
-        if stream is None or not stream.acknowledge(offset):
+        if stream is None or not stream.acknowledge(offset, begin):
             return
         self._marks[name] = stream.acked
         if stream.in_flight and stream.acked.offset - self._saved.get(name, 0) < SAVE:

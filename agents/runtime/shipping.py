@@ -48,6 +48,7 @@ class LogStream:
         self._seen = mark.offset
         self._on_text = on_text
         self._cut = False
+        self._gap = -1
 
     @property
     def acked(self) -> Mark:
@@ -82,8 +83,14 @@ class LogStream:
         ends = all(source.end() <= self._acked.positions.get(name, 0) for name, source in sources.items())
         return ends and not self._pending
 
-    def acknowledge(self, offset: int) -> bool:
-        """Bytes before `offset` are in the store. True when this is news."""
+    def acknowledge(self, offset: int, begin: int | None = None) -> bool:
+        """Bytes from `begin` (None: from the first) up to `offset` are in the store. True when this is news. Where it
+        leaves a gap, something was lost on the way: all behind what is known to be there is sent again, once."""
+        if begin is not None and begin > self._acked.offset:
+            if self._gap != self._acked.offset:
+                self._gap = self._acked.offset
+                self.rewind()
+            return False
         before = self._acked
         while self._pending and self._pending[0].offset <= offset:
             self._acked = self._pending.popleft()

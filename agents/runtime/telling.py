@@ -111,9 +111,9 @@ class Telling:
     def next_log(self) -> LogChunk | None:
         return self._logs.next(final=self.concluded)
 
-    def log_acked(self, rank: int | None, offset: int) -> None:
+    def log_acked(self, rank: int | None, offset: int, begin: int | None = None) -> None:
         try:
-            self._logs.acknowledge(rank, offset)
+            self._logs.acknowledge(rank, offset, begin)
         except OSError as error:
             log.warning("%s: how far the logs are shipped cannot be remembered: %s", self._folder.path, error)
 

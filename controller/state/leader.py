@@ -19,7 +19,7 @@ from controller.state.types import LeaderLease
 from muster.clock import Clock
 
 _row = tables.leader
-_read: Final = select(_row.c.holder, _row.c.epoch, _row.c.renewals)
+_read: Final = select(_row.c.holder, _row.c.epoch, _row.c.renewals, _row.c.at)
 _swap: Final = update(_row).where(
     _row.c.holder == bindparam("old_holder"),
     _row.c.epoch == bindparam("old_epoch"),
@@ -32,12 +32,17 @@ _renew: Final = (
 )
 
 
+BREAK: Final = 30.0
+"""Seconds beyond a lease that a takeover may take."""
+
+
 class Seen(Struct, frozen=True):
     """The row as it was read."""
 
     holder: str
     epoch: int
     renewals: int
+    at: float
 
 
 class Election:
@@ -52,6 +57,9 @@ class Election:
         self._seen_at = 0.0
         self._held: LeaderLease | None = None
         self._held_from = 0.0
+        self.attended = 0.0
+        """UTC seconds since when somebody has led without a break, by this process's clock: 0 where the leader before
+        left off just now, else (a cluster that was down, clocks that differ) the begin of this process's own term."""
 
     def campaign(self) -> LeaderLease | None:
         """Look at the row; take it when it is free or was not renewed for a whole lease. To be called a few times in
@@ -67,6 +75,8 @@ class Election:
         if not self._swapped(seen, lease.holder, lease.epoch):
             return None
         self._held, self._held_from = lease, now
+        absent = self._clock.now() - seen.at
+        self.attended = 0.0 if -BREAK < absent < self._seconds + BREAK else self._clock.now()
         return lease
 
     def renew(self, lease: LeaderLease) -> bool:

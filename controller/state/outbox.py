@@ -1,6 +1,6 @@
 """The outbox: side effects that were promised in a transaction and are done afterwards, at least once."""
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, case, select, update
 
@@ -8,10 +8,16 @@ from controller.state import tables
 from controller.state.limits import OUTBOX_TRIES
 from controller.state.types import OutboxItem
 
+FARTHEST: Final = 3600.0
+"""Seconds: nothing is put off for longer. What seems to be was so by a process whose clock was ahead, and is due."""
+
 _box = tables.outbox
 _due = (
     select(_box)
-    .where(_box.c.state == "due", _box.c.next_at <= bindparam("now"))
+    .where(
+        _box.c.state == "due",
+        (_box.c.next_at <= bindparam("now")) | (_box.c.next_at > bindparam("now") + FARTHEST),
+    )
     .order_by(_box.c.next_at, _box.c.created_at, _box.c.id)
     .limit(bindparam("limit"))
 )

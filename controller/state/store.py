@@ -67,6 +67,14 @@ class Store:
     def close(self) -> None:
         self._engine.dispose()
 
+    def time(self) -> float | None:
+        """UTC seconds of the database's machine; None where that is this one (SQLite)."""
+        if self._engine.dialect.name != "postgresql":
+            return None
+        with translated(), self._reading.connect() as connection:
+            asked = "SELECT extract(epoch FROM clock_timestamp())::double precision"
+            return float(connection.exec_driver_sql(asked).scalar_one())
+
     @contextmanager
     def read(self) -> Iterator[Reader]:
         """One consistent snapshot, however long it is read."""

@@ -285,6 +285,6 @@ leader = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),  # empty: nobody, free to take at once
     Column("renewals", BigInteger, nullable=False),
-    Column("at", Double, nullable=False),  # for people: nothing decides by it
+    Column("at", Double, nullable=False),  # of the last renewal, by its holder's clock
     CheckConstraint("id = 1", name="one_row"),
 )

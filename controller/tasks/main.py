@@ -11,6 +11,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Final
 
@@ -22,7 +23,9 @@ from celery.worker import WorkController
 
 from controller import logs
 from controller.acts.repair_policy import RepairPolicy
+from controller.agreeing import agree
 from controller.settings import Settings, from_environment
+from controller.state.errors import StoreUnavailable
 from controller.state.store import Store, open_store
 from controller.tasks.app import TASKS, make_app
 from controller.tasks.backoff import Backoff
@@ -98,6 +101,8 @@ def main() -> int:
     _log_to_stderr(settings)
     clock = SystemClock()
     store = open_store(settings.database_url, clock=clock, new_id=lambda: uuid.uuid4().hex)
+    with suppress(StoreUnavailable):
+        agree(clock, store)
     app = make_app(settings.redis_url)
     register(app, store, httpx2.Client(), clock=clock, backoff=backoff, policy=settings.repair)
     return work(app)

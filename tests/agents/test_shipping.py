@@ -69,6 +69,40 @@ def test_the_store_has_the_text_whatever_breaks(text: str, steps: list[str]) -> 
     assert stream.drained(sources)
 
 
+@given(st.text(min_size=8), st.lists(st.sampled_from(["send", "lose", "ack", "break"]), max_size=40))
+def test_what_is_lost_on_the_way_is_sent_again_although_what_came_later_is_acknowledged(
+    text: str, steps: list[str]
+) -> None:
+    encoded = text.encode()
+    sources, stream, data, acks = {"a": Memory(encoded)}, LogStream(LIMIT), bytearray(), list[tuple[int, int]]()
+    for step in steps:
+        if step in ("send", "lose") and (piece := stream.next(sources, final=True)):
+            sent = piece.text.encode()
+            if step == "send":
+                data.extend(bytes(max(0, piece.offset - len(data))))
+                data[piece.offset : piece.offset + len(sent)] = sent
+                acks.append((piece.offset, piece.offset + len(sent)))
+        elif step == "ack" and acks:
+            begin, end = acks.pop(0)
+            stream.acknowledge(end, begin)
+        elif step == "break":
+            stream.rewind()
+        assert data[: stream.acked.offset] == encoded[: stream.acked.offset]
+    stream.rewind()
+    assert store(stream, sources, into=data).decode() == text
+
+
+def test_a_gap_is_mended_at_once_and_without_a_storm() -> None:
+    sources, stream = {"a": Memory(b"x" * 35)}, LogStream(LIMIT)
+    sent = [stream.next(sources, final=True) for _ in range(5)]
+    assert stream.next(sources, final=True) is None
+    for piece in sent[1:]:
+        assert piece is not None
+        stream.acknowledge(piece.offset + len(piece.text), piece.offset)
+    assert stream.acked.offset == 0
+    assert [stream.next(sources, final=True) for _ in range(6)] == [*sent, None], "each is sent again once"
+
+
 @given(st.binary())
 def test_bytes_that_are_no_text_are_replaced_and_counted_as_sent(raw: bytes) -> None:
     data = store(LogStream(LIMIT), {"a": Memory(raw)})

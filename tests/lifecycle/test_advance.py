@@ -107,6 +107,16 @@ def test_a_launch_that_takes_too_long_is_given_up_at_its_deadline_not_before():
     assert (step.next, step.reason) == (Next.STOP, End.LAUNCH_TIMEOUT)
 
 
+def test_time_in_which_nobody_led_is_no_part_of_a_launch():
+    """Also what a leader's clock is ahead of the one's before."""
+    job = make_job(spec={"recovery": {"launchTimeout": "60s"}})
+    case, taken = gang(A.LAUNCHING, W.PREPARING, job=job), NOW + 7200
+    assert advance(*case, taken).next is Next.STOP
+    assert advance(*case, taken, taken).next is Next.STAY
+    assert deadline(job, case[1], taken) == taken + 60
+    assert advance(*case, taken + 60, taken).reason is End.LAUNCH_TIMEOUT
+
+
 def test_the_time_limit_counts_running_time():
     job = make_job(spec={"timeLimit": "1h"})
     case = gang(A.RUNNING, W.RUNNING, job=job, attempt={"running_at": NOW + 100})

@@ -1,6 +1,7 @@
 """One leader at a time, whatever the wall clocks say, and no write by one that has lost."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from controller.state import LeadershipLost, Store, StoreUnavailable, open_store
 from controller.state.leader import Election
 from controller.state.types import LeaderLease
-from muster.clock import ManualClock
+from muster.clock import ManualClock, SystemClock
 from tests.state.makers import make_job
 
 LEASE = 10.0
@@ -47,6 +48,29 @@ def test_a_candidate_waits_a_whole_lease_from_its_own_last_sight_of_a_renewal(st
     assert other.campaign() is None
     clock.advance(LEASE)
     assert other.campaign() == LeaderLease("b", 2)
+
+
+@pytest.mark.parametrize(("ahead", "again"), [(0.0, False), (7200.0, True), (-7200.0, True)])
+def test_a_term_after_a_break_or_by_another_clock_counts_from_its_own_begin(
+    store: Store, ahead: float, again: bool
+) -> None:
+    clock, other = ManualClock(now=1e9), ManualClock(now=1e9 + ahead)
+    first, second = Election(store, "a", clock, LEASE), Election(store, "b", other, LEASE)
+    assert first.campaign() is not None
+    assert second.campaign() is None
+    other.advance(LEASE)
+    assert second.campaign() is not None
+    assert second.attended == (other.now() if again else 0.0)
+
+
+def test_a_clock_that_is_hours_ahead_agrees_with_the_database(store: Store) -> None:
+    clock = SystemClock()
+    clock.agree(time.time() + 7200.0)
+    told = store.time()
+    if told is None:  # the database is a file of this machine
+        return
+    assert clock.agree(told) == pytest.approx(-7200.0, abs=30.0)
+    assert clock.now() == pytest.approx(time.time(), abs=30.0)
 
 
 def test_a_leader_without_renewal_gives_up_before_anybody_may_take_over(store: Store) -> None:

@@ -232,6 +232,15 @@ def test_an_outbox_item_comes_again_until_it_is_done(store: Store, clock: Manual
     assert (done.state, done.done_at, store.outbox_due(clock.now() + 1e6)) == ("done", clock.now(), [])
 
 
+def test_an_outbox_item_that_a_clock_which_was_ahead_put_off_for_hours_is_due(store: Store, clock: ManualClock) -> None:
+    store.transact(lambda w: w.enqueue("webhook", {}, "key"))
+    (item,) = store.outbox_due(clock.now())
+    store.outbox_postpone(item.id, clock.now() + 600)
+    assert store.outbox_due(clock.now()) == []
+    store.outbox_postpone(item.id, clock.now() + 7200 + 60)
+    assert [one.id for one in store.outbox_due(clock.now())] == [item.id]
+
+
 def test_an_outbox_item_is_dead_after_its_last_failure(store: Store, clock: ManualClock) -> None:
     with store.write() as w:
         w.enqueue("webhook", {}, "k")
