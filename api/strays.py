@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from api import holding
 from api.views import RebuildView, StrayView, StrayWorkerView
-from controller.acts.rebuild import Stray
+from controller.acts.rebuild import Stray, silent
 from controller.records import LeaseRecord, NodeRecord
 from controller.state import ClusterRecord, StrayRecord
 
@@ -15,13 +15,12 @@ def rebuild(
     leases: Iterable[LeaseRecord],
     attempts: Iterable[StrayView],
 ) -> RebuildView:
-    nodes, since = list(nodes), cluster.held_since
-    heard = {lease.node for lease in leases if since is not None and lease.renewed_at >= since}
+    nodes = list(nodes)
     return {
         "hold": holding.words(cluster, nodes),
         "cluster": cluster.incarnation,
         "nodes": sorted(node.name for node in nodes if node.held),
-        "silent": sorted(node.name for node in nodes if since is not None and node.name not in heard),
+        "silent": silent(cluster, nodes, leases),
         "attempts": list(attempts),
     }
 

@@ -1,6 +1,7 @@
 """For operators: does every promise hold, and side effects that were given up."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
@@ -16,7 +17,8 @@ from api.services import Asking, Here, Services
 from api.views import CheckView, ListView, OutboxView, RebuildView, StrayView
 from controller.acts import rebuild
 from controller.invariants import findings, observe
-from controller.state import AuditEntry, BadValue, IllegalMove, Taken, Writer
+from controller.state import AuditEntry, BadValue, IllegalMove, Reader, Taken, Writer
+from muster.clock import iso
 
 router = APIRouter(prefix="/admin", tags=["admin"])
 
@@ -65,11 +67,17 @@ def decide(
     asking: Asking,
     action: Annotated[Literal["restore", "discard"], Query(description="what becomes of all that is not known")],
     incomplete: Annotated[bool, Query(description="restore gangs of which workers are missing, too")] = False,
+    without_silent: Annotated[
+        bool, Query(alias="withoutSilent", description="go on although nodes are silent: they are known to run nothing")
+    ] = False,
 ) -> Response:
     """Restore: jobs, attempts and workers are put back as agents run them, each attempt whole or not at all. Discard:
-    what is still not known is to be stopped. Either ends the hold; what could not be restored stays on hold."""
+    what is still not known is to be stopped. Either ends the hold; what could not be restored stays on hold. Refused
+    (409) while a node that has not been heard of may still run what would be started again."""
     with here.store.read() as r:
         found = rebuild.strays(r.strays())
+        if not without_silent:
+            _heard_of_all(r, here)
     done = [_restore(here, one, incomplete) if action == "restore" else strays.stray(one) for one in found]
 
     def end(w: Writer) -> None:
@@ -84,6 +92,23 @@ def decide(
     here.write(end)
     with here.store.read() as r:
         return reply(strays.rebuild(r.cluster(), r.nodes(), r.leases(), done))
+
+
+def _heard_of_all(r: Reader, here: Services) -> None:
+    """Raises Problem 409."""
+    cluster = r.cluster()
+    names = rebuild.silent(cluster, r.nodes(), r.leases())
+    if not names:
+        return
+    at = rebuild.fenced_at(cluster, r.jobs(live_only=True), here.settings.lease)
+    if here.clock.now() >= at:
+        return
+    wait = "its jobs are never fenced" if at == math.inf else f"wait until {iso(at)}, when its shims have stopped it"
+    raise conflict(
+        f"{', '.join(names)}: not heard from since everything is on hold, so what they run would run twice; {wait}, or "
+        "say --without-silent (withoutSilent=true) when they are known to run nothing",
+        code="SILENT_NODES",
+    )
 
 
 def _restore(here: Services, one: rebuild.Stray, incomplete: bool) -> StrayView:

@@ -79,19 +79,23 @@ def audit(since: str | None, until: str | None, actor: str | None, namespace: st
 @click.option("--restore", "action", flag_value="restore", help="Put back jobs and attempts as agents run them.")
 @click.option("--discard", "action", flag_value="discard", help="Stop everything that is not known (after --restore).")
 @click.option("--incomplete", is_flag=True, help="With --restore: gangs of which workers are missing, too.")
+@click.option("--without-silent", is_flag=True, help="Nodes that were not heard from are known to run nothing.")
 @click.option("-o", "--output", "form", type=click.Choice(("table", "json")), default="table")
-def rebuild(action: str | None, incomplete: bool, form: str) -> None:
+def rebuild(action: str | None, incomplete: bool, without_silent: bool, form: str) -> None:
     """After the database was lost or restored: what do agents still run that it does not know?
 
     Until you decide, nothing of it is stopped, and its nodes are on hold. Without an option this only reports.
     """
     if incomplete and action != "restore":
         raise Failure("--incomplete goes with --restore")
+    if without_silent and action is None:
+        raise Failure("--without-silent goes with --restore or --discard")
     api, path = connect(), "/admin/rebuild"
     if action is None:
         found = api.get(path)
     else:
-        found = api.post(path, action=action, incomplete="true" if incomplete else "false")
+        more: dict[str, Any] = {"withoutSilent": "true"} if without_silent else {}
+        found = api.post(path, action=action, incomplete="true" if incomplete else "false", **more)
     if form == "json":
         say(as_json(found))
     else:

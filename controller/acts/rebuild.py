@@ -4,6 +4,7 @@ The agents' truth wins over the database's: what the database believes to run un
 ended as superseded. An attempt is put back whole or not at all.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,10 +14,11 @@ from msgspec.structs import replace
 
 from controller.acts.log import job_event
 from controller.lifecycle import ended_badly
-from controller.records import AttemptRecord, JobRecord, ResumePoint, WorkerRecord
-from controller.state.types import StrayRecord
+from controller.records import AttemptRecord, JobRecord, LeaseRecord, NodeRecord, ResumePoint, WorkerRecord
+from controller.state.types import ClusterRecord, StrayRecord
 from controller.state.writing import Writer
-from muster.protocol import Assignment, Origin
+from muster.protocol import Assignment, Lease, Origin
+from muster.quantity import parse_duration
 from muster.reasons import End
 from muster.states import JOB_TERMINAL, WORKER_TERMINAL, AttemptPhase, JobPhase, WorkerPhase
 
@@ -238,6 +240,23 @@ def _lost(found: Sequence[WorkerRecord], origin: Origin, now: float) -> list[Wor
         for index in range(origin.workers)
         if index not in there
     ]
+
+
+def silent(cluster: ClusterRecord, nodes: Iterable[NodeRecord], leases: Iterable[LeaseRecord]) -> list[str]:
+    """Nodes that have not been heard of since everything is on hold: what they run nobody knows."""
+    since = cluster.held_since
+    if since is None:
+        return []
+    heard = {lease.node for lease in leases if lease.renewed_at >= since}
+    return sorted(node.name for node in nodes if node.name not in heard)
+
+
+def fenced_at(cluster: ClusterRecord, jobs: Iterable[JobRecord], lease: Lease) -> float:
+    """When the last rank of a node that has been silent since the hold began has been stopped by its shim, of any job
+    that may be started again; UTC seconds, infinite where a job is never fenced."""
+    own = [job.spec.get("recovery", {}).get("fenceAfter") for job in jobs]
+    fences = [lease.fence if not one else math.inf if one == "never" else parse_duration(one) for one in own]
+    return (cluster.held_since or 0.0) + max([lease.fence, *fences]) + lease.margin
 
 
 def release(w: Writer) -> None:

@@ -3,13 +3,14 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 from api.services import Services
 from api.settings import Settings
 from controller.state.limits import OUTBOX_TRIES
 from muster.clock import ManualClock, iso
-from tests.makers import make_job
+from tests.makers import make_job, make_node
 
 OUTBOX = "/api/v1/admin/outbox"
 
@@ -117,3 +118,34 @@ def test_an_item_that_is_not_there_is_404(admin: TestClient) -> None:
 def test_agents_and_strangers_learn_nothing(anybody: TestClient, agent_headers: dict[str, str], path: str) -> None:
     assert anybody.get(path).status_code == 401
     assert anybody.get(path, headers=agent_headers).status_code == 403
+
+
+def test_a_hold_does_not_end_while_a_silent_node_may_still_run_what_would_be_started_again(
+    admin: TestClient, here: Services, clock: ManualClock
+) -> None:
+    with here.store.write() as w:
+        w.put_node(make_node("heard"))
+        w.put_node(make_node("silent"))
+        w.insert_job(make_job("own", spec={"recovery": {"fenceAfter": "10m"}}))
+        w.put_cluster(replace(w.cluster(), held_since=clock.now(), held_why="restored"), before=w.cluster().incarnation)
+    clock.advance(1.0)
+    here.store.transact(lambda w: w.renew_leases([("heard", "boot")]))
+    path = "/api/v1/admin/rebuild?action=discard"
+    refused = admin.post(path)
+    assert (refused.status_code, refused.json()["code"]) == (409, "SILENT_NODES")
+    assert refused.json()["detail"].startswith("silent: not heard from since")
+    assert admin.get("/api/v1/admin/rebuild").json()["hold"]
+    clock.advance(599.5)
+    assert admin.post(path).status_code == 409, "its shims may be as late as the margin says"
+    clock.advance(here.settings.lease.margin)
+    assert admin.post(path).json()["hold"] == ""
+
+
+def test_who_knows_that_a_silent_node_is_off_says_so(admin: TestClient, here: Services, clock: ManualClock) -> None:
+    with here.store.write() as w:
+        w.put_node(make_node("silent"))
+        w.insert_job(make_job("own", spec={"recovery": {"fenceAfter": "never"}}))
+        w.put_cluster(replace(w.cluster(), held_since=clock.now(), held_why="restored"), before=w.cluster().incarnation)
+    clock.advance(1e6)
+    assert admin.post("/api/v1/admin/rebuild?action=discard").status_code == 409
+    assert admin.post("/api/v1/admin/rebuild?action=discard&withoutSilent=true").json()["hold"] == ""
