@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, RootTransaction, delete, exc, select
+from sqlalchemy import Connection, Engine, RootTransaction, delete, exc, func, select
 
 from controller.state import outbox, retention, schema, tables, trail
 from controller.state.changes import Reader
@@ -30,6 +30,9 @@ from muster.clock import Clock
 T = TypeVar("T")
 
 _leader = select(tables.leader.c.holder, tables.leader.c.epoch).with_for_update(read=True)
+IDLE: Final = "10s"
+"""How long a leader's transaction may stand still on PostgreSQL: one that was stopped in the middle of a transaction
+holds the lock on the leader's row, and nobody could take over before."""
 
 TRIES: Final = 8
 """How often `transact` runs a transaction that others are in the way of."""
@@ -199,7 +202,11 @@ class Store:
 
 def _check_leader(connection: Connection, guard: LeaderLease) -> None:
     """The row stays share-locked until the commit, so nobody becomes leader in between."""
-    row = connection.execute(_leader).one()
+    if connection.dialect.name == "postgresql":
+        impatient = func.set_config("idle_in_transaction_session_timeout", IDLE, True)
+        row = connection.execute(_leader.add_columns(impatient)).one()
+    else:
+        row = connection.execute(_leader).one()
     if (row.holder, row.epoch) != (guard.holder, guard.epoch):
         raise LeadershipLost(
             f"{guard.holder} led with epoch {guard.epoch}; now it is epoch {row.epoch} of {row.holder}"

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -229,3 +230,25 @@ def test_epochs_only_grow_and_an_older_leader_never_writes(
                 assert held[who].epoch == newest
             except LeadershipLost:
                 assert held[who].epoch < newest
+
+
+def test_a_leader_that_stands_still_within_a_transaction_holds_nobody_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite leader and standbys share a machine, and a lock of the file that only its death ends."""
+    if store.time() is None:
+        return
+    monkeypatch.setattr("controller.state.store.IDLE", "300ms")
+    leader, _ = _candidate(store, "a")
+    other, clock = _candidate(store, "b", boottime=1e6)
+    lease = leader.campaign()
+    assert other.campaign() is None
+    clock.advance(LEASE)
+    job = make_job()
+    with ThreadPoolExecutor(1) as standby, pytest.raises(StoreUnavailable), store.write(lease) as w:
+        w.insert_job(job)
+        taken = standby.submit(other.campaign).result()
+        assert taken == LeaderLease("b", 2), "as soon as the database has ended the transaction"
+        w.insert_job(make_job("two"))
+    with store.read() as r:
+        assert r.job(job.uid) is None
