@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.state import LeadershipLost, Store, StoreUnavailable, open_store
+from controller.state import LeadershipLost, Store, StoreUnavailable, Writer, open_store
 from controller.state.leader import Election
 from controller.state.types import LeaderLease
 from muster.clock import ManualClock, SystemClock
@@ -245,10 +245,14 @@ def test_a_leader_that_stands_still_within_a_transaction_holds_nobody_up(
     assert other.campaign() is None
     clock.advance(LEASE)
     job = make_job()
-    with ThreadPoolExecutor(1) as standby, pytest.raises(StoreUnavailable), store.write(lease) as w:
+
+    def write(w: Writer) -> None:
         w.insert_job(job)
-        taken = standby.submit(other.campaign).result()
+        with ThreadPoolExecutor(1) as standby:
+            taken = standby.submit(other.campaign).result()
         assert taken == LeaderLease("b", 2), "as soon as the database has ended the transaction"
-        w.insert_job(make_job("two"))
+
+    with pytest.raises(StoreUnavailable):
+        store.transact(write, guard=lease)
     with store.read() as r:
         assert r.job(job.uid) is None
