@@ -90,7 +90,19 @@ def _evidence(w: Writer, node: str, items: Iterable[Evidence]) -> bool:
         for one in items
         if one.attempt == uid
     ]
-    return w.add_evidence(kept) > 0
+    for one in kept:
+        _fingerprint(w, one)
+    return w.add_evidence([one for one in kept if "fingerprint" not in one.data]) > 0
+
+
+def _fingerprint(w: Writer, item: Evidence) -> None:
+    """What the attempt runs belongs to its record, not to the evidence of its end."""
+    told = item.data.get("fingerprint")
+    if isinstance(told, dict):
+        found = {str(name)[:32]: str(text)[:200] for name, text in list(told.items())[:8]}
+        attempt = w.attempt(item.attempt)
+        if attempt is not None and attempt.phase is not AttemptPhase.ENDED and attempt.fingerprint != found:
+            w.patch_attempt(item.attempt, fingerprint=found)
 
 
 def _progress(w: Writer, node: str, uid: str, points: Iterable[ProgressPoint], now: float) -> bool:

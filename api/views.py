@@ -356,6 +356,7 @@ class AttemptView(TypedDict):
     lastStep: int | None
     loss: float | None
     redoneSteps: int
+    fingerprint: dict[str, str]
     timeline: TimelineView
     workers: list[WorkerView]
 

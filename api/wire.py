@@ -217,6 +217,7 @@ def attempt(record: AttemptRecord, workers: Iterable[WorkerRecord]) -> AttemptVi
         "lastStep": record.last_step,
         "loss": record.loss,
         "redoneSteps": record.redone_steps,
+        "fingerprint": record.fingerprint,
         "timeline": {
             "placedAt": iso(record.placed_at),
             "launchingAt": iso(record.launching_at),

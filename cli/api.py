@@ -50,9 +50,9 @@ class Api:
         with _told():
             return self._client.create_all(jobs, namespace, dry_run=dry_run)
 
-    def act(self, kind: str, name: str, verb: str, namespace: str = "default") -> Object:
+    def act(self, kind: str, name: str, verb: str, namespace: str = "default", **query: Any) -> Object:
         with _told():
-            return self._client.act(kind, name, verb, namespace)
+            return self._client.act(kind, name, verb, namespace, **query)
 
     def post(self, path: str, body: Object | None = None, **query: Any) -> Object:
         with _told():

@@ -56,6 +56,14 @@ class Unmet(Struct, frozen=True):
     phase: str = ""
 
 
+class RestartFrom(Struct, frozen=True, kw_only=True, gc=False):
+    """Its user asked for a start from `step` (0: from the beginning): checkpoints beyond it count only where attempts
+    after `epoch` made them."""
+
+    step: int
+    epoch: int
+
+
 class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """`spec` is the validated manifest's spec in its wire form. `suspend` and `cancel` are the user's wishes;
     `phase` is where the loop has brought the job. `excluded` are nodes that a verdict ruled out for the next
@@ -77,6 +85,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     suspend: bool = False
     cancel: bool = False
     restart_requested: bool = False
+    restart_from: RestartFrom | None = None
     wished_at: float | None = None
     """When its user last asked for anything of the three above; no wish waits longer than its deadline."""
     epoch: int = 0
@@ -202,6 +211,8 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, gc=False):
     ended_at: float | None = None
     decided_at: float | None = None
     watch: Watch | None = None
+    fingerprint: dict[str, str] = {}
+    """What it ran, by `code`, `git`, `image`, `environment`, `python`: the same text is the same thing."""
     revision: int = 0
 
 

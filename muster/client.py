@@ -202,10 +202,10 @@ class Client:
         """The object as it was last; a live job is cancelled first and goes on until it has ended."""
         return self.http.json("DELETE", path_of(kind, name, namespace))
 
-    def act(self, kind: str, name: str, verb: str, namespace: str = "default") -> Object:
-        """Jobs: suspend, resume, restart, cancel. Nodes: cordon, uncordon."""
+    def act(self, kind: str, name: str, verb: str, namespace: str = "default", **query: Any) -> Object:
+        """Jobs: suspend, resume, restart (query: workdir, fromStep), cancel. Nodes: cordon, uncordon."""
         headers = {"Idempotency-Key": self._new_key()}
-        return self.http.json("POST", f"{path_of(kind, name, namespace)}/{verb}", headers=headers, again=True)
+        return self.http.json("POST", f"{path_of(kind, name, namespace)}/{verb}", query, headers=headers, again=True)
 
     def parts(self, name: str, part: str, namespace: str = "default", **query: Any) -> Objects:
         """A job's attempts, events, checkpoints or incidents, oldest first."""

@@ -164,6 +164,11 @@ class Telling:
             self._evidence.append(self._seen(Source.COLLECTIVE, "", rank=rank, look=look, calls=calls))
         self._on_news()
 
+    def runs(self, fingerprint: dict[str, str]) -> None:
+        """What it runs, for the attempt's record."""
+        self._evidence.append(self._seen(Source.LAUNCH, "", fingerprint=fingerprint))
+        self._on_news()
+
     def _find_cores(self, history: History) -> None:
         if not history.dumped:
             return

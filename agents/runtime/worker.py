@@ -20,6 +20,7 @@ from agents.runtime.children import Children
 from agents.runtime.containers.boxes import name_of
 from agents.runtime.containers.pulling import Images, NoImage
 from agents.runtime.decide import Act, Seen, Wanted, decide
+from agents.runtime.fingerprint import fingerprint
 from agents.runtime.folder import Folder
 from agents.runtime.hooks import Hooks, environment
 from agents.runtime.hooks import run as run_hook
@@ -84,6 +85,7 @@ class Worker:
         self._prologue_over = False
         self._examining = self._examined = ""
         self._looking: asyncio.Task[None] | None = None
+        self._printing: asyncio.Task[None] | None = None
         self.telling = Telling(folder, assignment, around.name, around.children, around.clock, self._news, self._user)
         self.report = self._describe(around.clock.now())
 
@@ -118,6 +120,20 @@ class Worker:
     def renewed(self) -> None:
         """The lease has moved: so does the deadline at which the shim kills."""
         self._link.send(do="deadline", at=self._deadline())
+
+    async def _fingerprint(self, assignment: Assignment) -> None:
+        """Of the gang's first worker: the others have the same."""
+        spec = assignment.origin.spec if assignment.origin is not None else {}
+        template = assignment.template
+        python = prepare.find_python(template.env.get("PATH", self._around.node.environ.get("PATH", os.defpath)))
+        image = template.how.container.image if template.how.container is not None else ""
+        folder, env = self.folder.work / template.workdir, {str(k): str(v) for k, v in (spec.get("env") or {}).items()}
+        try:
+            found = await in_thread(lambda: fingerprint(folder, env, python, image), timeout=PREPARE_TIMEOUT)
+        except (TimeoutError, OSError) as error:
+            log.info("worker %s: what it runs cannot be told apart: %s", self.uid, error)
+            return
+        self.telling.runs(found)
 
     async def _examine(self, look: str) -> None:
         """An agent that is new looks again: what it finds twice is told once."""
@@ -171,8 +187,9 @@ class Worker:
                 continue
             if not acted and not self.forgotten:
                 await self._woken.wait()
-        if self._looking is not None:
-            self._looking.cancel()
+        for task in (self._looking, self._printing):
+            if task is not None:
+                task.cancel()
         self._link.close()
         self.telling.close()
 
@@ -293,6 +310,8 @@ class Worker:
             await self.telling.first_stock()  # beside the shim's start, which takes as long
         finally:
             there = await self._link.wait(SHIM_START_TIMEOUT, exited.done) or self._link.connect()
+        if assignment.index == 0 and self._printing is None:
+            self._printing = asyncio.create_task(self._fingerprint(assignment))
         if not there:
             raise prepare.Refusal("LAUNCH_FAILED", f"the shim did not come up: {_last_line(self.folder.errors)}")
 

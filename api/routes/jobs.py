@@ -14,6 +14,7 @@ from api.problems import conflict
 from api.replies import reply
 from api.requests import Document, OnlyOnce, body_of, document_of, once_of, page_after, page_token, selector
 from api.requests import field_selector as fields_of
+from api.restarting import Restart, restart
 from api.services import Asking, Here, Services, principal_of, services_of
 from api.submission import Submission
 from api.views import JobView, ListView, ResultsView
@@ -162,9 +163,28 @@ def steer(
     name: Name,
     wish: Literal["suspend", "resume", "restart", "cancel"],
     once: OnlyOnce,
+    workdir: Annotated[
+        str | None, Query(description="restart: the folder of the code from now on", pattern="^/")
+    ] = None,
+    from_step: Annotated[
+        int | None,
+        Query(alias="fromStep", ge=0, lt=2**62, description="restart: from its checkpoint; 0: from the beginning"),
+    ] = None,
 ) -> Response:
-    """Wishes are written at once and acted upon by the controller; the answer is the job as it is now."""
+    """Wishes are written at once and acted upon by the controller; the answer is the job as it is now. A restart may be
+    given another folder and a step, and begins a job anew that has ended."""
     now = here.clock.now()
+    if wish == "restart":
+        asked = Restart(workdir=workdir, step=from_step)
+        status, uid = only_once(
+            here,
+            once,
+            lambda w: (
+                202,
+                restart(w, namespace, name, asked, user=asking.name, now=now, new_id=here.new_id).uid,
+            ),
+        )
+        return _job(here, uid, status)
     status, uid = only_once(
         here, once, lambda w: (202, submission.steer(w, namespace, name, wish, asking.name, now).uid)
     )

@@ -7,6 +7,7 @@ from controller.acts.log import job_event
 from controller.acts.measurements import record_measurements
 from controller.acts.notify import notify
 from controller.records import AttemptRecord, IncidentRecord, JobRecord, Verdict, WorkerRecord
+from controller.recovery.before import with_history
 from controller.recovery.checkpoints import choose, redone_steps
 from controller.recovery.decide import decide
 from controller.recovery.outcome import Outcome, outcome
@@ -130,7 +131,7 @@ def _end_by_verdict(
     new_id: Callable[[], str],
 ) -> None:
     case = _case(w, job, attempt, workers)
-    verdict = decide(case, now)
+    verdict = with_history(decide(case, now), attempt, case.history)
     follows = outcome(verdict, case)
     failed_at = _failed_at(attempt, case)
     cost = _cost(attempt, failed_at, now)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from controller.acts.postmortem import postmortem
 from controller.records import AttemptRecord, JobRecord, ReceiptRecord, WorkerRecord
 from controller.recovery.goodput import Books, Slice, books, totals
 from controller.state import Reading
@@ -42,6 +43,7 @@ def receipt_of(r: Reading, job: JobRecord, now: float) -> ReceiptRecord:
         "restarts": [msgspec.to_builtins(one) for one in restarts],
         "attempts": [_attempt(attempt, workers.get(attempt.uid, ())) for attempt in attempts],
         "message": job.message,
+        "postmortem": postmortem(r, job),
     }
     return ReceiptRecord(
         uid=job.uid,

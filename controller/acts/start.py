@@ -11,7 +11,7 @@ from controller.launch.render import render
 from controller.launch.roles import in_rank_order, spec_of
 from controller.launch.types import LaunchError, PlacedWorker
 from controller.records import AttemptRecord, JobRecord, NodeRecord, WorkerRecord
-from controller.recovery.checkpoints import choose, redone_steps, spoiled
+from controller.recovery.checkpoints import choose, redone_steps, spoiled, wanted
 from controller.recovery.watching import inherited
 from controller.scheduling.columns import takes_work
 from controller.scheduling.types import Start, WorkerPlacement
@@ -210,7 +210,9 @@ def _attempt(
     checkpoint = job.spec.get("checkpoint")
     resume = None
     if checkpoint:
-        resume = choose(w.checkpoints(job.uid), directory=checkpoint["directory"], avoid=spoiled(earlier))
+        resume = choose(
+            wanted(w.checkpoints(job.uid), job.restart_from), directory=checkpoint["directory"], avoid=spoiled(earlier)
+        )
     epoch = max(job.epoch, job.epoch_floor) + 1
     last_step = max((step for attempt in earlier if (step := attempt.last_step) is not None), default=None)
     return AttemptRecord(

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from controller.records import AttemptRecord, CheckpointRecord, ResumePoint
+from controller.records import AttemptRecord, CheckpointRecord, RestartFrom, ResumePoint
 
 
 def choose(
@@ -30,3 +30,11 @@ def spoiled(attempts: Iterable[AttemptRecord]) -> frozenset[str]:
 def redone_steps(last_step: int | None, resume: ResumePoint | None) -> int:
     """Steps that were done and are done again: everything after the checkpoint."""
     return max(0, (last_step or 0) - (resume.step if resume else 0))
+
+
+def wanted(checkpoints: Sequence[CheckpointRecord], asked: RestartFrom | None) -> Sequence[CheckpointRecord]:
+    """Those that count after its user has asked for a start from a step: that step's, those before it, and what was
+    made since. From step 0 on only the last."""
+    if asked is None:
+        return checkpoints
+    return [one for one in checkpoints if one.epoch > asked.epoch or 0 < asked.step >= one.step]

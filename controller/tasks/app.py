@@ -5,7 +5,7 @@ from typing import Final
 
 from celery import Celery
 
-TASKS: Final = {"webhook": "muster.webhook", "repair": "muster.repair"}
+TASKS: Final = {"webhook": "muster.webhook", "repair": "muster.repair", "mail": "muster.mail"}
 """The task that does an outbox item of each kind."""
 
 VISIBILITY_SECONDS: Final = 60.0

@@ -1,7 +1,7 @@
 """`python -m controller.tasks.main`: does the outbox's tasks. SIGTERM ends it within two seconds.
 
 Besides MUSTER_DATABASE_URL and MUSTER_REDIS_URL it reads MUSTER_WEBHOOK_BACKOFF: seconds before a failed web hook
-is called for the second time (default 2).
+is called for the second time (default 2), and MUSTER_SMTP_URL (see controller/tasks/mail.py).
 """
 
 import logging
@@ -30,6 +30,7 @@ from controller.state.store import Store, open_store
 from controller.tasks.app import TASKS, make_app
 from controller.tasks.backoff import Backoff
 from controller.tasks.hooks import run_hook
+from controller.tasks.mail import Server, send, server_from
 from controller.tasks.webhook import call
 from muster.clock import Clock, SystemClock
 
@@ -59,6 +60,7 @@ def register(
     clock: Clock,
     backoff: Backoff,
     policy: RepairPolicy | None = None,
+    mail: Server | None = None,
 ) -> None:
     """Give the application its tasks; only a worker needs them."""
 
@@ -68,6 +70,10 @@ def register(
     def repair(id: str, turn: float) -> None:  # noqa: A002
         run_hook(store, client, id, turn, clock=clock, policy=policy or RepairPolicy())
 
+    def post(id: str, turn: float) -> None:  # noqa: A002
+        send(store, mail, id, turn, clock=clock, backoff=backoff)
+
+    app.task(post, name=TASKS["mail"])  # type: ignore[no-untyped-call]
     app.task(webhook, name=TASKS["webhook"])  # type: ignore[no-untyped-call]
     app.task(repair, name=TASKS["repair"])  # type: ignore[no-untyped-call]
 
@@ -92,7 +98,7 @@ def work(app: Celery) -> int:
 
 def main() -> int:
     try:
-        settings, backoff = from_environment(), backoff_from(os.environ)
+        settings, backoff, mail = from_environment(), backoff_from(os.environ), server_from(os.environ)
         if not settings.redis_url:
             raise ValueError("MUSTER_REDIS_URL is not set, e.g. redis://127.0.0.1:6379/0")
     except ValueError as error:
@@ -104,7 +110,7 @@ def main() -> int:
     with suppress(StoreUnavailable):
         agree(clock, store)
     app = make_app(settings.redis_url)
-    register(app, store, httpx2.Client(), clock=clock, backoff=backoff, policy=settings.repair)
+    register(app, store, httpx2.Client(), clock=clock, backoff=backoff, policy=settings.repair, mail=mail)
     return work(app)
 
 

@@ -81,19 +81,37 @@ class Recovery(Model):
 
 
 class Notify(Model):
-    """A web hook for the job's end, at least once, from the outbox."""
+    """Who is told of the job's fate, at least once, from the outbox; by one way or several."""
 
-    webhook: str
+    webhook: str | None = None
     """Where a JSON document is posted to."""
+    slack: str | None = None
+    """An incoming web hook of Slack, or of what understands the same (Mattermost, Discord's /slack, Rocket.Chat)."""
+    mail: list[str] | None = Field(default=None, max_length=20)
+    """Addresses; operators set the mail server with MUSTER_SMTP_URL."""
     events: list[NotifyEvent] = Field(default=["succeeded", "failed", "cancelled"], min_length=1)
     """Of what is told."""
 
-    @field_validator("webhook")
+    @field_validator("webhook", "slack")
     @classmethod
-    def _http(cls, value: str) -> str:
-        if not re.match(r"https?://[^\s/]+", value):
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"https?://[^\s/]+", value):
             raise ValueError("expected an http:// or https:// address")
         return value
+
+    @field_validator("mail")
+    @classmethod
+    def _addresses(cls, value: list[str] | None) -> list[str] | None:
+        for one in value or ():
+            if not re.fullmatch(r"[^@\s,;<>\"]{1,64}@[A-Za-z0-9.-]{1,255}", one):
+                raise ValueError(f"expected an address such as anna@example.org, found {one!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _some_way(self) -> Self:
+        if self.webhook is None and self.slack is None and not self.mail:
+            raise ValueError("expected at least one of webhook, slack and mail")
+        return self
 
 
 class JobSpec(Model):

@@ -336,7 +336,19 @@ class TestWishes:
         assert admin.post(f"{JOBS}/train/suspend").json() == first
         assert reasons(admin).count("SuspendRequested") == 1
 
-    @pytest.mark.parametrize("wish", ["suspend", "resume", "restart", "cancel"])
+    def test_a_restart_of_a_job_that_has_ended_begins_it_anew(self, admin: TestClient, here: Services) -> None:
+        submit(admin)
+        end(here, phase=JobPhase.FAILED)
+        old = admin.get(f"{JOBS}/train").json()
+        answer = admin.post(f"{JOBS}/train/restart?workdir=/new")
+        assert answer.status_code == 202
+        new = answer.json()
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        assert (new["status"]["phase"], new["spec"]["workdir"]) == ("Queued", "/new")
+        assert admin.post(f"{JOBS}/train/restart?fromStep=5").json()["code"] == "NO_SUCH_STEP"
+        assert admin.post(f"{JOBS}/train/restart?workdir=relative").status_code == 422
+
+    @pytest.mark.parametrize("wish", ["suspend", "resume", "cancel"])
     def test_a_job_that_has_ended_has_none(self, admin: TestClient, here: Services, wish: str) -> None:
         submit(admin)
         end(here, phase=JobPhase.FAILED)
