@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
 from controller.state import tables
 from controller.state.appending import Touched
-from controller.state.statements import insert_rows
+from controller.state.statements import batches, insert_rows
 from controller.state.types import Actor, AuditEntry
 
 CHANGE_BYTES: Final = 4096
@@ -28,8 +29,32 @@ _UNASKED: Final = frozenset({"Event", "Worker", "Attempt", "Checkpoint"})
 _columns = tuple(tables.audit.c[field] for field in AuditEntry.__struct_fields__)
 
 
+SAME: Final = "sameAs"
+"""The only key of a change that another entry has written out: its uid is the value."""
+WORTH: Final = 256
+"""Bytes of a change from which on it is kept once."""
+
+
 def entries(touched: Iterable[Touched], at: float, new_id: Callable[[], str]) -> list[AuditEntry]:
     """One entry for each resource that a transaction has written for somebody."""
+    return _each_change_once(_entries(touched, at, new_id))
+
+
+def _each_change_once(made: list[AuditEntry]) -> list[AuditEntry]:
+    """Equal changes of a namespace, such as the manifests of a list of jobs, are written out in one entry: the last in
+    the order of uids, which is the last to be pruned."""
+    like: dict[tuple[str, bytes], list[AuditEntry]] = {}
+    for one in made:
+        if one.size > WORTH + OVERHEAD:
+            like.setdefault((one.namespace, msgspec.json.encode(one.change)), []).append(one)
+    keeper: dict[str, str] = {}
+    for some in like.values():
+        last = max(one.uid for one in some)
+        keeper |= {one.uid: last for one in some if one.uid != last}
+    return [replace(one, change={SAME: keeper[one.uid]}, size=OVERHEAD) if one.uid in keeper else one for one in made]
+
+
+def _entries(touched: Iterable[Touched], at: float, new_id: Callable[[], str]) -> list[AuditEntry]:
     return [
         entry(
             one.actor,
@@ -105,4 +130,16 @@ def read(
         wanted = wanted.where(table.at >= since)
     if until is not None:
         wanted = wanted.where(table.at < until)
-    return [AuditEntry(**row._mapping) for row in connection.execute(wanted)]
+    return _written_out(connection, [AuditEntry(**row._mapping) for row in connection.execute(wanted)])
+
+
+def _written_out(connection: Connection, found: list[AuditEntry]) -> list[AuditEntry]:
+    """With the changes that other entries hold."""
+    needed = {one.change[SAME] for one in found if one.change.keys() == {SAME}}
+    known: dict[str, dict[str, Any]] = {}
+    for batch in batches(needed):
+        rows = connection.execute(
+            select(tables.audit.c.uid, tables.audit.c.change).where(tables.audit.c.uid.in_(batch))
+        )
+        known |= {row.uid: row.change for row in rows}
+    return [replace(one, change=known.get(one.change.get(SAME, ""), one.change)) for one in found]

@@ -4,10 +4,12 @@ import json
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from api.services import Services
 from api.settings import Settings
+from controller.state import tables
 from controller.state.limits import OUTBOX_TRIES
 from muster.clock import ManualClock, iso
 from tests.makers import make_job, make_node
@@ -73,6 +75,22 @@ def test_every_write_is_in_the_audit_trail_with_who_asked_and_what_changed(admin
         "/api/v1/namespaces/default/jobs/b/suspend",
         "404",
     )
+
+
+def test_the_manifests_of_a_list_are_kept_once_and_shown_with_each(admin: TestClient, here: Services) -> None:
+    items = [{"metadata": {"name": f"j-{n}"}, "spec": {"command": [word]}} for n, word in enumerate("xyxxy")]
+    made = admin.post(
+        "/api/v1/namespaces/default/jobs", json={"apiVersion": "muster.dev/v1", "kind": "JobList", "items": items}
+    )
+    assert made.status_code == 207
+    shown = lines(admin.get("/api/v1/admin/audit", params={"namespace": "default"}))
+    assert {one["name"]: one["change"]["spec"]["command"] for one in shown} == {
+        f"j-{n}": [word] for n, word in enumerate("xyxxy")
+    }
+    with here.store._engine.connect() as connection:
+        kept = connection.execute(select(tables.audit.c.change).where(tables.audit.c.kind == "Job")).scalars().all()
+    assert sum("spec" in change for change in kept) == 2
+    assert len(here.store.audit(limit=1)[0].change["spec"]) > 1, "also where the other entry is on another page"
 
 
 def test_a_token_that_may_not_write_leaves_a_trace(admin: TestClient, settings: Settings) -> None:
