@@ -32,6 +32,25 @@ def told(answer: Any) -> list[tuple[str, int, str]]:
 
 
 class TestList:
+    def test_jobs_that_share_their_spec_are_each_judged_for_what_is_their_own(self, admin: TestClient) -> None:
+        spec = {"command": ["true"], "workers": 1, "suspend": True}
+        saves = spec | {"checkpoint": {"directory": "/ckpt/same"}}
+        items = [{"metadata": {"name": name, "labels": {"of": name}}, "spec": spec} for name in ("a", "b", "A", "b")]
+        items += [{"metadata": {"name": name}, "spec": saves} for name in ("c", "d")]
+        items += []
+        assert told(answer := admin.post(JOBS, json=listed(*items))) == [
+            ("a", 201, ""),
+            ("b", 201, ""),
+            ("A", 422, "INVALID"),
+            ("b", 409, "ALREADY_EXISTS"),
+            ("c", 201, ""),
+            ("d", 409, "CHECKPOINT_DIRECTORY_SHARED"),
+        ]
+        (first, second, *_) = [one["object"] for one in answer.json()["items"]]
+        assert (first["metadata"]["labels"], second["metadata"]["labels"]) == ({"of": "a"}, {"of": "b"})
+        assert first["metadata"]["uid"] != second["metadata"]["uid"]
+        assert first["spec"] == second["spec"] == admin.get(f"{JOBS}/b").json()["spec"]
+
     def test_each_item_has_its_own_result_and_a_bad_one_harms_no_other(self, admin: TestClient) -> None:
         admin.post(JOBS, json=manifest("there"))
         checkpoint = {"directory": "/ckpt/x"}
