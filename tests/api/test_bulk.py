@@ -37,8 +37,8 @@ class TestList:
         saves = spec | {"checkpoint": {"directory": "/ckpt/same"}}
         items = [{"metadata": {"name": name, "labels": {"of": name}}, "spec": spec} for name in ("a", "b", "A", "b")]
         items += [{"metadata": {"name": name}, "spec": saves} for name in ("c", "d")]
-        items += []
-        assert told(answer := admin.post(JOBS, json=listed(*items))) == [
+        answer = admin.post(JOBS, json=listed(*items))
+        assert told(answer) == [
             ("a", 201, ""),
             ("b", 201, ""),
             ("A", 422, "INVALID"),
@@ -46,7 +46,7 @@ class TestList:
             ("c", 201, ""),
             ("d", 409, "CHECKPOINT_DIRECTORY_SHARED"),
         ]
-        (first, second, *_) = [one["object"] for one in answer.json()["items"]]
+        first, second, *_ = (one["object"] for one in answer.json()["items"])
         assert (first["metadata"]["labels"], second["metadata"]["labels"]) == ({"of": "a"}, {"of": "b"})
         assert first["metadata"]["uid"] != second["metadata"]["uid"]
         assert first["spec"] == second["spec"] == admin.get(f"{JOBS}/b").json()["spec"]
