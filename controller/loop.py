@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from controller.acts import hangs
+from controller.acts import hangs, stragglers
 from controller.acts.advance import write_advance
 from controller.acts.alerts import write_alerts
 from controller.acts.arrays import write_array
@@ -98,6 +98,7 @@ class Loop:
         self._ports = PortMemory()
         self._stale_plan, self._on_hold = True, False
         self._reasons = Reasons()
+        self._compare_at: dict[str, float] = {}
         self._plan_again: float | None = None
         self._alerts: set[str] | None = None
         self._reconcile_at = self._lemons_at = clock.boottime()
@@ -197,6 +198,8 @@ class Loop:
                 if self._advance_job(job, now):
                     self._wrote()
         self._picture.touched |= again
+        if len(self._compare_at) > 2 * len(self._picture.attempts) + 100:
+            self._compare_at = {uid: at for uid, at in self._compare_at.items() if uid in self._picture.attempts}
 
     def _advance_job(self, job: JobRecord, now: float) -> bool:
         """True when something was written. Decides on the picture, then again on the rows of the transaction."""
@@ -214,6 +217,9 @@ class Loop:
             workers = self._picture.workers_of(attempt.uid)
             if advance(job, attempt, workers, now, self._attended).next is not Next.STAY:
                 wrote |= self._write(partial(self._advance_attempt, attempt_uid=attempt.uid, now=now))
+            elif stragglers.wants_it(job, attempt) and now >= self._compare_at.get(attempt.uid, 0.0):
+                self._compare_at[attempt.uid] = now + stragglers.LOOK
+                wrote |= self._write(partial(stragglers.compare, attempt_uid=attempt.uid, now=now))
         return wrote
 
     def _depends(self, job: JobRecord, now: float) -> bool:

@@ -20,6 +20,7 @@ from agents.runtime.reportfile import MAX_READ, ReportReader
 from agents.runtime.sources import Source as LogSource
 from agents.runtime.stocktaking import Stock, take_stock
 from agents.runtime.threads import in_thread
+from agents.runtime.trainers import Trainers
 from agents.runtime.users import User
 from muster.clock import Clock
 from muster.evidence import Evidence, Source
@@ -81,6 +82,7 @@ class Telling:
         self._evidence: list[Evidence] = []
         self._points: list[ProgressPoint] = []
         self._measurements = 0
+        self._trainers, self._reports = Trainers(), False
         self._stock: tuple[CheckpointItem, ...] | None = None
         self._taking: asyncio.Task[None] | None = None
         self._stock_failed = self._log_failed = self._regex_failed = False
@@ -96,6 +98,7 @@ class Telling:
             self._regex_failed = True
             self.condition("progress.regex took too long and is not used any more", "PROGRESS_REGEX")
         said = self._reader.read(self._clock.now())
+        self._reports = self._reports or any(each.point is not None for each in said)
         self._add([each.point for each in said if each.point is not None])
         self._measured([each.measurement for each in said if each.measurement is not None])
         if any(each.checkpoint for each in said) and (self._taking is None or self._taking.done()):
@@ -231,7 +234,10 @@ class Telling:
 
     def _log_text(self, text: str) -> None:
         regex = self.assignment.template.progress_regex
-        if not regex or self.concluded:
+        if self.concluded:
+            return
+        if not regex:
+            self._add([] if self._reports else self._trainers.feed(text, self._clock.now()))
             return
         if self._matcher is None:
             self._matcher = Matcher(self._children, regex, self._clock.now, lambda point: self._add([point]))

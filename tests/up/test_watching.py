@@ -43,6 +43,15 @@ def test_a_rank_that_hangs_is_named_and_its_gang_restarted(cluster, fault, words
     assert second["reason"] == "Succeeded"
 
 
+def test_a_rank_that_is_ten_times_slower_is_told_of(cluster):
+    client = cluster.client()
+    client.create(gang("slow", "slow", AT="2", STEPS="60", SECONDS="0.02"))
+    said = until("it is found", lambda: [one for one in client.parts("slow", "events") if one["reason"] == "Straggler"])
+    assert "rank 2 on" in said[0]["message"]
+    until("it ends", lambda: client.get("Job", "slow")["status"]["phase"] == "Succeeded")
+    assert client.get("Job", "slow")["status"]["restarts"] == 0
+
+
 SAVER = """
 import json, os, time
 import muster.report
