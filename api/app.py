@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from api import logretention, problems
+from api import dashboard_files, logretention, problems
 from api.auth import Authenticator
 from api.credentials import read_or_make, token_hash
 from api.follower import Follower
@@ -43,6 +43,7 @@ from api.routes import (
     jobs,
     logs,
     nodes,
+    overview,
     planning,
     policies,
     queues,
@@ -106,6 +107,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
         claims,
         events,
         changes,
+        overview,
         planning,
         admin,
         about,
@@ -115,6 +117,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
     app.include_router(sessions.agents)
     app.include_router(health.router)
     app.add_api_websocket_route("/agent/v1/stream", _stream)
+    dashboard_files.mount(app)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app
 

@@ -13,14 +13,13 @@ STATES: Final = {
     "Starting": ("CONFIGURING", "CF"),
     "Running": ("RUNNING", "R"),
     "Recovering": ("REQUEUED", "RQ"),
-    "Stopping": ("COMPLETING", "CG"),
     "Suspended": ("PENDING", "PD"),
     "Succeeded": ("COMPLETED", "CD"),
     "Failed": ("FAILED", "F"),
     "Cancelled": ("CANCELLED", "CA"),
 }
 """Of sacct and squeue, long and short."""
-LIVE: Final = ("Queued", "Starting", "Running", "Recovering", "Stopping", "Suspended")
+LIVE: Final = ("Queued", "Starting", "Running", "Recovering", "Suspended")
 REASONS: Final = {
     "CAPACITY": "Resources",
     "DEVICE_FRAGMENTED": "Resources",

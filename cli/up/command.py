@@ -126,6 +126,7 @@ def _run(plan: Plan, watchdog: int) -> None:
 def _welcome(plan: Plan, seconds: float) -> None:
     folder = plan.layout.folder
     _say(f"ready after {seconds:.1f} s: {plan.url}")
+    _say(f"  browser  {plan.url}/ (sign in with the token)")
     _say(f"  token    {plan.layout.token}")
     _say(f"  logs     {folder / 'log'}")
     if folder != (Path.home() / ".muster").absolute():
