@@ -11,6 +11,7 @@ from controller.recovery.before import with_history
 from controller.recovery.checkpoints import choose, redone_steps
 from controller.recovery.decide import decide
 from controller.recovery.outcome import Outcome, outcome
+from controller.recovery.shared import WINDOW, with_shared_cause
 from controller.recovery.types import FailureCase
 from controller.scheduling.discipline.programs import learned, program_of, service, uid_of
 from controller.state.writing import Writer
@@ -131,7 +132,7 @@ def _end_by_verdict(
     new_id: Callable[[], str],
 ) -> None:
     case = _case(w, job, attempt, workers)
-    verdict = with_history(decide(case, now), attempt, case.history)
+    verdict = _alone(w, with_history(decide(case, now), attempt, case.history), job, now)
     follows = outcome(verdict, case)
     failed_at = _failed_at(attempt, case)
     cost = _cost(attempt, failed_at, now)
@@ -161,6 +162,14 @@ def _end_by_verdict(
         w.insert_incident(incident)
     attained = _learn(w, job, attempt, workers, follows.next, now)
     _job_goes_on(w, job, attempt, verdict, follows, attained, _ran_from(workers), now)
+
+
+def _alone(w: Writer, verdict: Verdict, job: JobRecord, now: float) -> Verdict:
+    """The verdict beside those of other jobs of the last minutes."""
+    recent = w.incidents(since=now - WINDOW)
+    names = {name for one in recent for name in one.verdict.culprit_nodes} | set(verdict.culprit_nodes)
+    nodes = {name: node for name in sorted(names) if (node := w.node(name)) is not None}
+    return with_shared_cause(verdict, job.uid, recent, nodes, now)
 
 
 def _job_goes_on(

@@ -29,6 +29,11 @@ DISK: Final[tuple[Signature, ...]] = (
 DEVICE: Final[tuple[Signature, ...]] = (
     signature(
         Kind.DEVICE,
+        r"\b(mlx[45]_\w+|mlx5e\w*|bnxt_en|ice|i40e|irdma|efa)\b[^\n]*(link (is )?down|tx_timeout|health compromised|fatal error)",
+        "the network interface failed", "nic_link_down",
+    ),
+    signature(
+        Kind.DEVICE,
         r"uncorrectable ECC|cudaErrorECCUncorrectable|\bdouble[- ]bit ECC|DBE \(double|uncorrectable NVLink error|"
         r"CUDA_ERROR_ECC_UNCORRECTABLE|HBM.*(multi|double)[- ]bit|" + XID.format(codes="48|95|140|171|172"),
         "the device's memory failed", "gpu_ecc_uncorrectable",
