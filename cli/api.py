@@ -38,9 +38,10 @@ class Api:
         with _told():
             return [item for page in self._client.pages(BASE + path, **query) for item in page["items"]]
 
-    def put(self, path: str, body: Object, *, dry_run: bool = False) -> tuple[Object, str]:
-        """The object as it is now, and `created`, `configured` or `unchanged`."""
-        query = {"dryRun": True} if dry_run else {}
+    def put(self, path: str, body: Object, *, dry_run: bool = False, launch: bool = False) -> tuple[Object, str]:
+        """The object as it is now, and `created`, `configured` or `unchanged`. `launch`, in a dry run of a job: what
+        each rank would get instead of the object."""
+        query = ({"dryRun": True} if dry_run else {}) | ({"launch": True} if launch else {})
         with _told():
             answer = self._client.http.request("PUT", BASE + path, query, body, again=True)
             return answer.json(), answer.headers.get("muster-result", "configured")

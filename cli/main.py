@@ -14,6 +14,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "up": ("cli.up.command:up", "Start an embedded cluster in the foreground."),
     "down": ("cli.verbs.down:down", "Stop the embedded cluster and all that runs in it."),
     "doctor": ("cli.verbs.doctor:doctor", "Check whether this machine can run a cluster."),
+    "init": ("cli.verbs.init:init", "Write a commented manifest for a framework."),
     "apply": ("cli.verbs.apply:apply", "Create or change what manifests describe."),
     "submit": ("cli.verbs.submit:submit", "Submit a job in one line."),
     "run": ("cli.verbs.submit:run", "Run a command on the cluster as if it were here."),

@@ -33,7 +33,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.launch.roles import head_of
+from controller.launch.roles import head_of, leads
 from controller.records import AttemptRecord, JobRecord, WorkerRecord
 from controller.recovery import watching
 from muster.quantity import format_duration, parse_duration
@@ -85,17 +85,21 @@ def advance(
     if all(worker.phase is WorkerPhase.EXITED for worker in workers):
         return Advance(next=Next.END, reason=End.SUCCEEDED)
     if head_is_done(job.spec, workers):
-        message = f"role {head_of(job.spec)} has succeeded"
+        message = f"{_head(job.spec)} has succeeded"
         return Advance(next=Next.STOP, reason=End.SUCCEEDED, message=message, grace=save_grace(job.spec))
     if attempt.phase is AttemptPhase.RUNNING:
         return _running(job, attempt, workers, now)
     return _launching(job, attempt, workers, now, attended)
 
 
+def _head(spec: dict[str, Any]) -> str:
+    role = head_of(spec)
+    return f"role {role}" if role else "the first worker"
+
+
 def head_is_done(spec: dict[str, Any], workers: Sequence[WorkerRecord]) -> bool:
-    """Whether all workers of the role whose success is the gang's have exited with 0."""
-    head = head_of(spec)
-    mine = [worker for worker in workers if worker.role == head]
+    """Whether all workers whose success is the gang's have exited with 0."""
+    mine = [worker for worker in workers if leads(spec, worker)]
     return bool(mine) and all(worker.phase is WorkerPhase.EXITED for worker in mine)
 
 

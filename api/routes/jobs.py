@@ -19,10 +19,13 @@ from api.services import Asking, Here, Services, principal_of, services_of
 from api.submission import Submission
 from api.views import JobView, ListView, ResultsView
 from controller.acts.receipts import receipt_of
+from controller.launch.preview import preview
+from controller.launch.types import LaunchError
 from controller.records import JobRecord
 from controller.state import Taken, Writer
 from controller.telemetry.spans import submitted
 from muster.problems import Problem
+from muster.resources.meta import API_VERSION
 from muster.states import JOB_TERMINAL, JobPhase
 
 router = APIRouter(tags=["jobs"])
@@ -38,6 +41,7 @@ FieldsOf = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Query(alias="dryRun", description="check everything, write nothing")]
+Launch = Annotated[bool, Query(description="in a dry run: answer with what each rank would get, as a LaunchPreview")]
 
 
 @router.post(
@@ -111,7 +115,13 @@ def job(here: Here, namespace: Namespace, name: Name) -> Response:
 
 @router.put("/namespaces/{namespace}/jobs/{name}", response_model=JobView, openapi_extra=body_of("Job"))
 def apply(
-    here: Here, asking: Asking, namespace: Namespace, name: Name, document: Document, dry_run: DryRun = False
+    here: Here,
+    asking: Asking,
+    namespace: Namespace,
+    name: Name,
+    document: Document,
+    dry_run: DryRun = False,
+    launch: Launch = False,
 ) -> Response:
     """Create the job, or change the live one to this manifest. The header `Muster-Result` says which: created (201),
     configured or unchanged (200). A field that may not change now is refused with 409."""
@@ -119,6 +129,8 @@ def apply(
     if dry_run:
         with here.store.read() as r:
             done = submission.apply(r, asked)
+            if launch:
+                return reply(_preview(done.record), Muster_Result=done.result)
             return reply(wire.job(done.record), Muster_Result=done.result)
     try:
         done = here.write(lambda w: submission.apply(w, asked))
@@ -196,6 +208,21 @@ def _trace(here: Services, results: list[Result], began: float, request_id: str)
     made = [one["metadata"] for one in results if not isinstance(one, Problem)]
     if here.export is not None:
         here.export([submitted(one["uid"], one["namespace"], one["name"], began, now, request_id) for one in made])
+
+
+def _preview(record: JobRecord) -> dict[str, Any]:
+    """Raises Problem 422 where no gang of the job can be launched as it is written."""
+    try:
+        items = preview(record)
+    except LaunchError as error:
+        raise Problem(422, "INVALID", "The job cannot be launched as it is written", str(error)) from error
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "LaunchPreview",
+        "metadata": {"name": record.name, "namespace": record.namespace},
+        "framework": record.spec.get("framework", "command"),
+        "items": items,
+    }
 
 
 def _submission(here: Services, user: str, job: Any) -> Submission:

@@ -10,9 +10,10 @@ from cli.api import Api, Object, connect, jobs_path, path_to
 from cli.errors import Exit, Failure, suggestion
 from cli.manifests import Manifest, load
 from cli.names import DECLARED
-from cli.output import as_json, as_yaml, say
+from cli.output import FORMATS, as_json, as_yaml, say
 
 KINDS = {one.kind: one for one in DECLARED}
+LAUNCH: Final = "launch"
 TOGETHER: Final = 500
 """Jobs of one request at most: what became of them is told before the next are sent."""
 
@@ -39,22 +40,41 @@ class Asked(NamedTuple):
 Examples:
   muster apply -f job.yaml
   muster apply -f queues/ -f jobs/
+  muster apply -f job.yaml --dry-run=server -o launch
   sed s/42/43/ job.yaml | muster apply -f -"""
 )
 @click.option("-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="Repeatable.")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Of manifests that name none.")
-@click.option("--dry-run", is_flag=True, help="Let the server check everything, and write nothing.")
-@options.output
-def apply(files: tuple[str, ...], namespace: str | None, dry_run: bool, form: str) -> None:
+@click.option(
+    "--dry-run",
+    "dry",
+    is_flag=False,
+    flag_value="server",
+    type=click.Choice(["server"]),
+    help="Let the server check everything, and write nothing.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice([*FORMATS, LAUNCH]),
+    default="table",
+    help="How it is printed; launch, in a dry run: what each rank would get.",
+)
+def apply(files: tuple[str, ...], namespace: str | None, dry: str | None, form: str) -> None:
     """Create or change what manifests describe. Relative paths in a manifest are relative to its folder."""
-    manifests = load(files)
+    manifests, dry_run = load(files), dry is not None
+    if form == LAUNCH and not dry_run:
+        raise click.UsageError("-o launch goes with --dry-run=server")
     asked = [Asked(manifest, *place(manifest, namespace)) for manifest in manifests]
     api, failures = connect(), list[Failure]()
     for some in _together(asked):
-        made = _made(api, some, dry_run) if len(some) > 1 else [None]
+        made = _made(api, some, dry_run) if len(some) > 1 and form != LAUNCH else [None]
         for one, answer in zip(some, made, strict=True):
             try:
-                _tell(one, *((answer, "created") if answer else _sent(api, one, dry_run)), form, dry_run)
+                _tell(
+                    one, *((answer, "created") if answer else _sent(api, one, dry_run, form == LAUNCH)), form, dry_run
+                )
             except Failure as failure:
                 if failure.code is Exit.UNREACHABLE:
                     raise
@@ -116,14 +136,14 @@ def _made(api: Api, some: Sequence[Asked], dry_run: bool) -> list[Object | None]
     return [one.get("object") for one in results]
 
 
-def _sent(api: Api, one: Asked, dry_run: bool) -> tuple[Object, str]:
-    return api.put(one.path, one.document, dry_run=dry_run)
+def _sent(api: Api, one: Asked, dry_run: bool, launch: bool) -> tuple[Object, str]:
+    return api.put(one.path, one.document, dry_run=dry_run, launch=launch and one.manifest.kind == "Job")
 
 
 def _tell(one: Asked, answer: dict[str, Any], result: str, form: str, dry_run: bool) -> None:
     if form == "json":
         say(as_json(answer))
-    elif form == "yaml":
+    elif form in ("yaml", LAUNCH):
         say("---\n" + as_yaml(answer))
     elif form == "name":
         say(one.label)

@@ -47,7 +47,7 @@ def environment(gang: Gang, worker: int) -> dict[str, str]:
     env |= _roles(gang)
     checkpoint = job.spec.get("checkpoint")
     if checkpoint:
-        env["MUSTER_CHECKPOINT_DIR"] = _folder(checkpoint["directory"])
+        env["MUSTER_CHECKPOINT_DIR"] = folder(checkpoint["directory"])
     kind = catalogue().get(placed.device_type or "")
     if kind is not None and placed.devices:
         env |= RECORDERS if kind.vendor == "nvidia" else {}
@@ -69,6 +69,6 @@ def _roles(gang: Gang) -> dict[str, str]:
     return env
 
 
-def _folder(directory: str) -> str:
+def folder(directory: str) -> str:
     """An absolute folder as it is; a relative one below the worker's own."""
     return literal(directory) if directory.startswith("/") else f"%{{dir}}/{literal(directory)}"

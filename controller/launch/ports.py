@@ -12,6 +12,9 @@ BLOCK: Final = 4
 """Ports of one worker: the first is the master port when the worker is the gang's first; the others are the
 program's, through MUSTER_PORTS."""
 
+BLOCKS: Final = {"ray": 40, "verl": 40, "openrlhf": 40, "sglang": 16}
+"""Where a framework needs more."""
+
 
 class NoPorts(LookupError):
     """No block of this size is left on the host."""
@@ -19,7 +22,7 @@ class NoPorts(LookupError):
 
 def ports_needed(spec: dict[str, Any]) -> int:
     """How many consecutive ports each worker of this job gets."""
-    return BLOCK
+    return BLOCKS.get(spec.get("framework", "command"), BLOCK)
 
 
 def choose_block(

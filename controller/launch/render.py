@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.launch import command, torchrun
+from controller.launch import command, deepspeed, jax, ray, serving, torchrun, variants
 from controller.launch.environment import environment
 from controller.launch.program import literal
 from controller.launch.roles import roles_of, spec_of
@@ -30,6 +30,19 @@ class Framework(Struct, frozen=True):
 FRAMEWORKS: Final[Mapping[str, Framework]] = {
     "command": Framework(command.check, command.ranks, command.commands),
     "torchrun": Framework(torchrun.check, torchrun.ranks, torchrun.commands),
+    "torchrun-elastic": Framework(torchrun.check, torchrun.ranks, variants.elastic),
+    "deepspeed": Framework(deepspeed.check, deepspeed.ranks, deepspeed.commands),
+    "jax": Framework(jax.check, jax.ranks, jax.commands),
+    "megatron": Framework(torchrun.check, torchrun.ranks, variants.megatron),
+    "colossalai": Framework(torchrun.check, torchrun.ranks, torchrun.commands),
+    "torch-npu": Framework(torchrun.check, torchrun.ranks, variants.ascend),
+    "ray": Framework(ray.check, ray.ranks, ray.commands),
+    "verl": Framework(ray.check, ray.ranks, ray.commands),
+    "openrlhf": Framework(ray.check, ray.ranks, ray.commands),
+    "vllm": Framework(serving.check_vllm, serving.ranks, serving.vllm),
+    "vllm-ascend": Framework(serving.check_vllm, serving.ranks, serving.vllm_ascend),
+    "orca": Framework(serving.check_vllm, serving.ranks, serving.orca),
+    "sglang": Framework(serving.check_sglang, serving.ranks, serving.sglang),
 }
 
 
@@ -80,6 +93,7 @@ def _template(framework: Framework, gang: Gang, worker: int) -> LaunchTemplate:
             {name: value for name, value in env.items() if name not in own} for env in started.process_env
         ),
         env={**environment(gang, worker), **started.env, **own},
+        files=started.files,
         script=spec.get("script"),
         workdir=spec.get("workdir", "."),
         first_rank=gang.first_rank(worker),

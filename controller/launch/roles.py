@@ -2,7 +2,7 @@
 that was chosen."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from controller.launch.types import PlacedWorker
 from controller.records import WorkerRecord
@@ -12,6 +12,9 @@ W = TypeVar("W", WorkerRecord, PlacedWorker)
 
 ONLY = "worker"
 """The role of all workers of a gang without roles."""
+
+LED: Final = frozenset({"ray", "verl", "openrlhf"})
+"""Frameworks whose first worker runs the program, and whose others wait for it for ever."""
 
 _OWN = ("cpu", "memory", "ranksPerWorker", "accelerators")
 
@@ -38,6 +41,14 @@ def roles_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
 def head_of(spec: Mapping[str, Any]) -> str | None:
     """The role whose success is the gang's."""
     return next((one["name"] for one in spec.get("roles") or () if one.get("head")), None)
+
+
+def leads(spec: Mapping[str, Any], worker: WorkerRecord) -> bool:
+    """Whether the gang has succeeded as soon as this worker, with others of whom it is true, has: all of the head role;
+    without roles, in a framework whose other workers never end by themselves, the first."""
+    if spec.get("roles"):
+        return worker.role == head_of(spec)
+    return spec.get("framework") in LED and worker.index == 0
 
 
 def in_rank_order(spec: Mapping[str, Any], workers: Iterable[W]) -> list[W]:

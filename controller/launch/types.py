@@ -62,4 +62,6 @@ class Commands(Struct, frozen=True, kw_only=True):
     processes: tuple[tuple[str, ...], ...]
     process_env: tuple[dict[str, str], ...] = ()
     env: dict[str, str] = {}
+    files: dict[str, str] = {}
+    """Texts by name, below the worker's own folder."""
     log_regex: str | None = None

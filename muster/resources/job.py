@@ -16,7 +16,23 @@ from muster.resources.quantities import Cpu, Duration, DurationOrAuto, DurationO
 from muster.resources.roles import Role
 from muster.resources.running import Limits, Mount, Ulimits, check_image
 
-FRAMEWORKS = ("command", "torchrun")
+Framework = Literal[
+    "command",
+    "torchrun",
+    "torchrun-elastic",
+    "deepspeed",
+    "jax",
+    "megatron",
+    "colossalai",
+    "torch-npu",
+    "ray",
+    "verl",
+    "openrlhf",
+    "vllm",
+    "vllm-ascend",
+    "orca",
+    "sglang",
+]
 
 
 NotifyEvent = Literal["succeeded", "failed", "cancelled", "held", "restarted"]
@@ -121,8 +137,8 @@ class JobSpec(Model):
     """Where it waits."""
     priority_class: Name = "normal"
     """Who is served first in the queue: low, normal, high, or a class that operators declared."""
-    framework: Literal["command", "torchrun"] = "command"
-    """command: Muster starts every rank; torchrun: one launcher a worker starts its ranks."""
+    framework: Framework = "command"
+    """command: Muster starts every rank; torchrun: one launcher a worker starts its ranks; frameworks.md tells of the others."""
     workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
     """A gang: all of them or none. One worker is one launched unit on one node."""
     min_workers: int | None = Field(default=None, ge=1, le=MAX_WORKERS)

@@ -475,3 +475,13 @@ def test_every_job_has_a_number_that_no_other_has_and_is_found_by_it(admin: Test
     assert admin.put(f"{JOBS}/first", json=again).status_code == 200, "what was read may be applied"
     wrong = admin.get("/api/v1/jobs?fieldSelector=metadata.number=x")
     assert wrong.status_code == 422
+
+
+def test_a_dry_run_tells_what_each_rank_would_get_and_writes_nothing(admin: TestClient) -> None:
+    asked = manifest("train", workers=2, framework="torchrun", command=["python", "train.py"])
+    answer = admin.put(f"{JOBS}/train", params={"dryRun": True, "launch": True}, json=asked)
+    assert answer.status_code == 200, answer.text
+    shown = answer.json()
+    assert (shown["kind"], shown["framework"]) == ("LaunchPreview", "torchrun")
+    assert [one["processes"][0]["env"]["MUSTER_WORKER_INDEX"] for one in shown["items"]] == ["0", "1"]
+    assert admin.get(f"{JOBS}/train").status_code == 404

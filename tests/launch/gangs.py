@@ -16,7 +16,7 @@ def job_of(framework: str, **spec: Any) -> JobRecord:
     return job
 
 
-def placed(workers: int, devices: int = 2, kind: str | None = "h100") -> list[PlacedWorker]:
+def placed(workers: int, devices: int = 2, kind: str | None = "h100", size: int = 4) -> list[PlacedWorker]:
     return [
         PlacedWorker(
             index=index,
@@ -25,16 +25,16 @@ def placed(workers: int, devices: int = 2, kind: str | None = "h100") -> list[Pl
             address=f"10.0.0.{index + 1}",
             devices=tuple(range(2, 2 + devices)),
             device_type=kind if devices else None,
-            ports=tuple(range(12000 + 8 * index, 12004 + 8 * index)),
+            ports=tuple(range(12000 + 2 * size * index, 12000 + 2 * size * index + size)),
         )
         for index in range(workers)
     ]
 
 
 def launch(
-    job: JobRecord, workers: int = 1, devices: int = 2, kind: str | None = "h100", resume: str = ""
+    job: JobRecord, workers: int = 1, devices: int = 2, kind: str | None = "h100", resume: str = "", ports: int = 4
 ) -> tuple[LaunchTemplate, ...]:
     attempt = make_attempt(
         job, 3, rendezvous="digits-3-abcd", resume=ResumePoint(path=resume, step=5) if resume else None
     )
-    return render(job, attempt, placed(workers, devices, kind))
+    return render(job, attempt, placed(workers, devices, kind, ports))
