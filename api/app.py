@@ -48,6 +48,7 @@ from api.routes import (
     policies,
     queues,
     sessions,
+    tokens,
     why,
 )
 from api.services import Services
@@ -110,6 +111,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None, new_id: Callab
         overview,
         planning,
         admin,
+        tokens,
         about,
     ):
         app.include_router(module.router, prefix=PREFIX, dependencies=[Depends(known_only)])

@@ -1,5 +1,4 @@
-"""Who is asking, and what each role may reach. The tables are few on purpose: people may use the REST API, agents may
-open their stream, an attempt may read about itself."""
+"""Who is asking. People's tokens have roles (`api.rights`), agents' open their stream, an attempt's tells about itself."""
 
 import threading
 from typing import Final, Literal
@@ -7,38 +6,47 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from api.credentials import attempt_in, proves, token_hash
+from api.rights import PEOPLE, needed, refusal
 from controller.state import Store
 from muster.clock import Clock
 from muster.problems import Problem
 from muster.states import AttemptPhase
 
-Role = Literal["admin", "agent", "attempt"]
+Role = Literal["viewer", "submitter", "operator", "admin", "agent", "attempt"]
 
 _AREAS: Final[tuple[tuple[str, Role, str], ...]] = (
     ("/api/v1/self", "attempt", "the token of an attempt"),
-    ("/api", "admin", "the token of an administrator"),
     ("/agent", "agent", "the token of an agent"),
 )
-"""The first prefix that fits decides; what fits none is open to everybody."""
+"""What is not for people: the first prefix that fits decides. The rest of /api is theirs (`api.rights`), what is elsewhere open to
+everybody."""
 
 REMEMBER_SECONDS: Final = 30.0
 """How long a token that was good is not looked up again."""
 
+USE_SECONDS: Final = 60.0
+"""How exactly it is known when a token was used last."""
+
 
 class Principal(Struct, frozen=True):
-    """`attempt` is the uid of the attempt whose token it is."""
+    """`attempt` is the uid of the attempt whose token it is; `namespace` of a token that reaches one alone."""
 
     role: Role
     name: str
     attempt: str = ""
+    namespace: str = ""
 
 
-def needed(path: str) -> tuple[Role, str] | None:
-    """The role that a path needs, with its name for people; None when anyone may ask."""
+def area(path: str) -> tuple[Role, str] | None:
+    """The role that a path needs which is not for people, with its name for people."""
     for prefix, role, words in _AREAS:
         if path == prefix or path.startswith(prefix + "/"):
             return role, words
     return None
+
+
+def guarded(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/") or area(path) is not None
 
 
 def bearer(header: str | None) -> str:
@@ -55,10 +63,18 @@ def unauthenticated(detail: str) -> Problem:
     return Problem(401, "UNAUTHENTICATED", "A valid token is needed", detail)
 
 
-def check(principal: Principal, role: Role, words: str) -> None:
+def check(principal: Principal, method: str, path: str) -> None:
     """Raises Problem 403."""
-    if principal.role != role:
-        raise Problem(403, "FORBIDDEN", "This token may not do that", f"this needs {words}, not an {principal.role}'s")
+    need = area(path)
+    if need is not None:
+        why = None if principal.role == need[0] else f"this needs {need[1]}, not an {principal.role}'s"
+    elif principal.role in PEOPLE:
+        known = needed(method, path) is not None
+        why = refusal(principal.role, principal.namespace, method, path) if known else None
+    else:
+        why = f"this needs the token of a person, not an {principal.role}'s"
+    if why is not None:
+        raise Problem(403, "FORBIDDEN", "This token may not do that", why)
 
 
 class Authenticator:
@@ -84,10 +100,21 @@ class Authenticator:
             found = r.token(digest)
         if found is None:
             raise unauthenticated("this token is not known")
-        principal = Principal(found.role, found.name or found.role)
+        now = self._clock.now()
+        left = REMEMBER_SECONDS if found.expires_at is None else found.expires_at - now
+        if left <= 0:
+            raise unauthenticated("this token has expired")
+        if found.last_used_at is None or now - found.last_used_at >= USE_SECONDS:
+            self._store.transact(lambda w: w.used_token(digest, now))
+        principal = Principal(found.role, found.name or found.role, namespace=found.namespace)
         with self._lock:
-            self._known[digest] = (principal, self._clock.boottime() + REMEMBER_SECONDS)
+            self._known[digest] = (principal, self._clock.boottime() + min(left, REMEMBER_SECONDS))
         return principal
+
+    def forget(self, digest: str) -> None:
+        """A token that was revoked."""
+        with self._lock:
+            self._known.pop(digest, None)
 
     def _attempt(self, token: str, uid: str) -> Principal:
         """An attempt's token dies with it, so it is never remembered."""

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
 from api.acting import acting
-from api.auth import Authenticator, Principal, bearer, check, needed
+from api.auth import Authenticator, Principal, bearer, check, guarded
 from api.metrics import Metrics
 from controller.state import Actor, StoreError
 from muster.problems import Problem
@@ -91,15 +91,14 @@ class Authentication:
         self._app, self._authenticator, self._refused = app, authenticator, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        need = needed(scope["path"]) if scope["type"] in ("http", "websocket") else None
-        if need is None:
+        if scope["type"] not in ("http", "websocket") or not guarded(scope["path"]):
             await self._app(scope, receive, send)
             return
         principal = await self._principal(bearer(Headers(scope=scope).get("authorization")))
         scope["state"]["principal"] = principal
         actor = Actor(name=principal.name, role=principal.role, request_id=scope["state"]["request_id"])
         if scope.get("method", "GET") in ("GET", "HEAD"):
-            check(principal, *need)
+            check(principal, scope.get("method", "GET"), scope["path"])
             await self._app(scope, receive, send)
             return
         status = 0
@@ -112,7 +111,7 @@ class Authentication:
 
         acting.set(actor)
         try:
-            check(principal, *need)
+            check(principal, scope.get("method", "GET"), scope["path"])
             await self._app(scope, receive, sending)
         except Problem as problem:
             status = problem.status

@@ -58,6 +58,8 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "top": ("cli.verbs.top:top", "Watch the cluster on a full screen."),
     "cp": ("cli.verbs.cp:cp", "Copy files from a job, or to one."),
     "queue": ("cli.verbs.queue:queue", "Show the queues as a tree, or who waits in one."),
+    "token": ("cli.verbs.token:token", "Make, list and revoke tokens."),
+    "auth": ("cli.verbs.token:auth", "Tell who one is and what one may do."),
     "config": ("cli.verbs.config:config", "Keep clusters by name, and choose one."),
     "api-resources": ("cli.verbs.about:api_resources", "List the kinds of things and their short names."),
     "completion": ("cli.verbs.about:completion", "Let your shell complete verbs, options and names."),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from controller.records import ReceiptRecord
 from controller.state import tables
@@ -43,6 +43,12 @@ class PromiseWriter(Transaction):
         """What a finished job cost. The first one stays."""
         keep = insert_or(self._dialect, tables.receipts, ("uid",))
         self._connection.execute(keep, {name: getattr(receipt, name) for name in receipt.__struct_fields__})
+
+    def delete_token(self, hash: str) -> None:  # noqa: A002
+        self._connection.execute(delete(tables.tokens).where(tables.tokens.c.hash == hash))
+
+    def used_token(self, hash: str, at: float) -> None:  # noqa: A002
+        self._connection.execute(update(tables.tokens).where(tables.tokens.c.hash == hash).values(last_used_at=at))
 
     def put_token(self, token: TokenRecord) -> None:
         """Insert or replace by hash."""

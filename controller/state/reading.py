@@ -325,6 +325,13 @@ class Cluster(Records):
         row = self._connection.execute(_token, {"hash": hash}).first()
         return None if row is None else TokenRecord(**row._mapping)
 
+    def tokens(self) -> list[TokenRecord]:
+        """The oldest first."""
+        found = self._connection.execute(
+            select(tables.tokens).order_by(tables.tokens.c.created_at, tables.tokens.c.hash)
+        )
+        return [TokenRecord(**row._mapping) for row in found]
+
     def sessions(self) -> list[SessionRecord]:
         """All that are open or wait for their agent, oldest first. They are not in the change log."""
         return [SessionRecord(**row._mapping) for row in self._connection.execute(_sessions)]

@@ -19,7 +19,7 @@ from controller.state.errors import SchemaMismatch, StoreUnavailable
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD: Final = "0021"
+HEAD: Final = "0022"
 """The newest migration. A test holds it against the folder."""
 
 _LOCK: Final = 0x6D7573746572  # PostgreSQL advisory lock: "muster"

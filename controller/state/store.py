@@ -148,6 +148,10 @@ class Store:
 
     def refused(self, actor: Actor, verb: str, target: str, outcome: str, namespace: str = "") -> None:
         """Into the audit trail: somebody asked for a write and did not get it. `target` is the address."""
+        self.noted(actor, verb, target, outcome, namespace=namespace)
+
+    def noted(self, actor: Actor, verb: str, target: str, outcome: str, *, kind: str = "", namespace: str = "") -> None:
+        """Into the audit trail: what is in no record's own history."""
         now = self._clock.now()
         entry = trail.entry(
             actor,
@@ -155,7 +159,7 @@ class Store:
             uid=self._new_id(),
             verb=verb,
             namespace=namespace,
-            kind="",
+            kind=kind,
             name=target,
             outcome=outcome,
             change={},

@@ -18,9 +18,16 @@ class TokenRecord(Struct, frozen=True, kw_only=True):
     """A bearer token, known by its hash only."""
 
     hash: str
-    role: Literal["admin", "agent"]
+    role: Literal["viewer", "submitter", "operator", "admin", "agent"]
     name: str = ""
     created_at: float = 0.0
+    uid: str = ""
+    namespace: str = ""
+    """The one that it reaches; empty: all."""
+    created_by: str = ""
+    expires_at: float | None = None
+    last_used_at: float | None = None
+    """To the minute."""
 
 
 class ClusterRecord(Struct, frozen=True, kw_only=True):

@@ -269,3 +269,23 @@ def test_top_needs_a_terminal(stub, muster):
     done = muster("top")
     assert done.code == 2
     assert "needs a terminal" in done.err
+
+
+class TestTokens:
+    def test_the_value_alone_for_scripts(self, stub, muster):
+        stub.on("POST", "/tokens", 201, {"name": "ann", "token": "muster_abc", "role": "viewer"})
+        assert (
+            muster("token", "create", "--role", "viewer", "--name", "ann", "--expires", "30d", "-o", "value").out
+            == "muster_abc\n"
+        )
+        assert stub.last("POST")["body"] == {"role": "viewer", "name": "ann", "expires": "30d"}
+        assert muster("token", "create", "--role", "king").code == 2
+
+    def test_what_one_may(self, stub, muster):
+        stub.get("/access", {"allowed": False, "why": "this needs the role operator; this token has the role viewer"})
+        done = muster("auth", "can-i", "drain", "nodes")
+        assert (done.code, done.out) == (1, "no: this needs the role operator; this token has the role viewer\n")
+        assert stub.last("GET")["query"] == {"method": "POST", "address": "/api/v1/nodes/x/drain"}
+        muster("auth", "can-i", "create", "jobs", "-n", "vision")
+        assert stub.last("GET")["query"] == {"method": "POST", "address": "/api/v1/namespaces/vision/jobs"}
+        assert muster("auth", "can-i", "fly", "jobs").code == 2
