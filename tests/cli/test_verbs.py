@@ -89,7 +89,8 @@ def test_jobs_that_stand_together_go_in_one_request_and_what_is_there_already_is
     stub.on("PUT", "/namespaces/default/jobs/c", *problem(422, "no"))
     done = muster("apply", "-f", manifest)
     assert done.out == "queue/q created\njob/a created\njob/b unchanged\n"
-    assert done.err == f"warning: job/a: slow\nerror: {manifest}:14: job/c: no\n"
+    line = manifest.read_text()[: manifest.read_text().rindex("---")].count("\n") + 2
+    assert done.err == f"warning: job/a: slow\nerror: {manifest}:{line}: job/c: no\n"
     assert done.code == 4
     assert [one["metadata"] for one in stub.last("POST")["body"]["items"]] == [
         {"name": name, "namespace": "default"} for name in names
