@@ -45,7 +45,7 @@ def _folder(gang: Gang, worker: int) -> str:
 
 def _flags(placed: PlacedWorker, head: bool) -> tuple[str, ...]:
     ports = placed.ports
-    own = (f"--port={ports[0]}", f"--dashboard-port={ports[1]}", f"--ray-client-server-port={ports[2]}") if head else ()
+    own = (f"--port={ports[0]}", f"--dashboard-port={ports[1]}") if head else ()
     return (
         *own,
         "--node-ip-address=%{address}",
