@@ -1,7 +1,7 @@
 """framework `jax`: one process a worker (or more), each told of the coordinator, which is the first process.
 
-`jax.distributed.initialize()` reads JAX_COORDINATOR_ADDRESS by itself; a program passes num_processes and process_id
-from JAX_NUM_PROCESSES and JAX_PROCESS_ID. When one process dies, JAX ends the others: the gang restarts whole.
+`jax.distributed.initialize()` reads JAX_COORDINATOR_ADDRESS by itself; JAX_NUM_PROCESSES and JAX_PROCESS_ID are what a program
+passes as num_processes and process_id. When one process dies, JAX ends the others: the gang restarts whole.
 """
 
 from typing import Any

@@ -69,7 +69,8 @@ class Metadata(Model):
     resource_version: str | None = None
     """The server's: changes with it. In a manifest: refused when it has changed meanwhile."""
     generation: int | None = None
-    number: int | None = None
     """The server's: changes of the spec."""
+    number: int | None = None
+    """The server's: of a job, that no other has."""
     created_at: str | None = None
     """The server's."""
