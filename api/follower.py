@@ -126,7 +126,12 @@ class Follower:
                 self.revision = -1
                 self._kept.clear()  # what comes next does not follow on it
                 continue
+            before = self.revision
             self._take(batch)
+            joined = self._hub.nodes() - nodes
+            if joined and batch.revision != before:
+                # Their streams may have begun with what was desired before these changes.
+                self._hub.deliver(await loop.run_in_executor(self._pool, self._desired, joined))
             if not batch.more:
                 return
 
@@ -166,6 +171,10 @@ class Follower:
                 r.sessions() if revision == newest else [],
                 revision < newest,
             )
+
+    def _desired(self, nodes: frozenset[str]) -> dict[str, Desired]:
+        with self._store.read() as r:
+            return desired(r, sorted(nodes), self._secret())
 
     # -- for watchers --------------------------------------------------------------------------------
 

@@ -255,6 +255,14 @@ class TestDesired:
         answer = anybody.get("/api/v1/self", headers={"Authorization": f"Bearer {token}"})
         assert answer.json()["attempt"]["uid"] == "job-train-a1"
 
+    def test_an_agent_that_joins_while_changes_are_read_is_told_all_the_same(
+        self, agent: FakeAgent, here: Services, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        nodes, before = here.hub.nodes, [frozenset[str]()]
+        monkeypatch.setattr(here.hub, "nodes", lambda: before.pop() if before else nodes())
+        place(here)
+        assert len(agent.receive(Desired).assignments) == 1
+
     def test_what_has_ended_is_not_listed(self, agent: FakeAgent, here: Services) -> None:
         (worker,) = place(here)
         agent.receive(Desired)
