@@ -224,8 +224,6 @@ def _write_files(template: LaunchTemplate, site: Site, folder: Folder) -> None:
         replace(path, expand(text, site.values()).encode())
     if template.script is not None:
         replace(folder.work / "script", template.script.encode(), mode=0o700)
-    for name, text in template.files.items():
-        replace(folder.work / name, text.encode(), mode=0o600)
 
 
 def _free(port: int) -> bool:
