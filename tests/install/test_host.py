@@ -55,7 +55,7 @@ def host(tmp_path: Path, wheels: Path):
     enter = ENTER.replace("{folders}", " ".join(OVERLAID))
     environment = {
         "PATH": f"{stand_ins}:{os.path.dirname(os.path.realpath(sys.executable))}:/usr/sbin:/usr/bin:/sbin:/bin",
-        "MUSTER_PIP_OPTIONS": f"--no-deps --no-index --find-links {wheels} muster-sdk",
+        "MUSTER_PIP_OPTIONS": f"--no-deps --no-index --ignore-installed --find-links {wheels} muster-sdk",
         "PYTHONPATH": sysconfig.get_path("purelib"),
         "HOME": "/root",
     }
